@@ -1,0 +1,191 @@
+"""Who drafts, and how much: from measured costs and learned acceptance. "Nobody" is always a choice.
+
+A round with k drafts is worth  1 + sum_j S(j) - rate * (time of a pass of 1 + k rows + time to draft), where
+S(j) is the chance that the first j drafts hold and `rate` the running tokens per second. Over a reply, tokens
+by time is a renewal-reward ratio, whose maximiser maximises tokens - rate * time in each round (Dinkelbach);
+maximising each round's own ratio would draft too much in poor places and too little in good ones.
+
+Costs of passes are kept relative to the plain pass, so that a growing context does not outdate them. A bank
+of time saved pays for mistakes: once it is overdrawn, only plain passes run until it recovers, whatever the
+estimates say. The order of the drafters is the person's: the first that has something worth proposing
+drafts. This module knows names, numbers and times; no tokens, no models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PLAIN_EVERY = 48  # rounds between plain passes that keep the plain cost known
+PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a dear drafter is tried again
+MARGIN = 0.03  # of a plain pass: what a draft must promise beyond it
+OVERDRAFT = 0.02  # of all time: how far speculation may fall behind plain
+CENSUS = 512  # observations after which older ones count half
+
+# Chance that a draft holds, before anything was seen, by drafter and key.
+PRIORS = {
+    ("lookup", "2"): 0.35,
+    ("lookup", "3"): 0.5,
+    ("lookup", "4"): 0.6,
+    ("lookup", "6"): 0.75,
+    ("lookup", "10"): 0.85,
+    ("lookup", "20"): 0.92,
+    ("lookup", "21+"): 0.95,
+}
+PRIOR, PRIOR_WEIGHT = 0.7, 4.0
+
+
+@dataclass(slots=True)
+class Average:
+    """A running mean that leans to the latest and does not believe outliers."""
+
+    value: float | None = None
+    seen: int = 0
+    unbelieved: int = 0
+
+    def add(self, x: float) -> None:
+        self.seen += 1
+        if self.value is None:
+            self.value = x
+        elif x > 3 * self.value and self.unbelieved < 3:
+            self.unbelieved += 1  # the machine was busy elsewhere; four in a row are believed
+        else:
+            self.unbelieved = 0
+            self.value += max(0.2, 1 / self.seen) * (x - self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How many tokens to draft, how many the round is hoped to yield, and the reason in a few words."""
+
+    n: int
+    expected: float
+    why: str
+
+
+class Controller:
+    """Lives as long as the model is loaded; what it learned in one reply serves the next."""
+
+    def __init__(self) -> None:
+        self.plain = Average()  # seconds of a plain round at the present context
+        self._relative: dict[int, Average] = {}  # cost of a pass by width, in plain passes
+        self._draft: dict[str, Average] = {}  # seconds a drafted token
+        self._hint: dict[str, float] = {}
+        self._counts: dict[tuple[str, str, int], list[float]] = {}  # (drafter, key, place): held, seen
+        self._rate = Average()
+        self._silent: dict[str, int] = {}
+        self._patience: dict[str, int] = {}
+        self.bank = 0.0
+        self.spent = 0.0
+        self._since_plain = PLAIN_EVERY
+
+    def begin(self) -> None:
+        """A reply begins: its context may be of another length, so the plain pass is measured anew."""
+        self._since_plain = PLAIN_EVERY
+
+    # ---------------------------------------------------------------------------------------- estimates
+
+    def relative_cost(self, width: int) -> float:
+        """A pass of `width` rows in plain passes: measured, else between or beyond the measured widths."""
+        known = sorted((w, a.value) for w, a in self._relative.items() if a.value is not None)
+        points = [(1, 1.0)]
+        for w, v in known:
+            if w > 1:
+                points.append((w, max(v, points[-1][1])))  # a wider pass is never cheaper
+        below = max((p for p in points if p[0] <= width), key=lambda p: p[0])
+        above = min((p for p in points if p[0] >= width), key=lambda p: p[0], default=None)
+        if above is None:
+            # Nothing wider was measured: go on a little less steeply than the mean slope so far, so that
+            # widths which nobody tried get their trial.
+            slope = (below[1] - 1) / (below[0] - 1) if below[0] > 1 else 0.08
+            return below[1] + min(0.1, 0.7 * slope) * (width - below[0])
+        if above[0] == below[0]:
+            return below[1]
+        part = (width - below[0]) / (above[0] - below[0])
+        return below[1] + part * (above[1] - below[1])
+
+    def draft_cost(self, drafter: str) -> float:
+        """Of one drafted token, in plain passes."""
+        average = self._draft.get(drafter)
+        if average is None or average.value is None or not self.plain.value:
+            return self._hint.get(drafter, 0.0)
+        return average.value / self.plain.value
+
+    def chance(self, drafter: str, key: str, place: int) -> float:
+        """That the draft at `place` (0 is the first) holds if those before it did."""
+        held, seen = self._counts.get((drafter, key, place), (0.0, 0.0))
+        prior = PRIORS.get((drafter, key), PRIOR)
+        if place > 0:
+            # What was learned at the place before is the best first guess for this one.
+            before = self._counts.get((drafter, key, place - 1))
+            if before:
+                prior = (before[0] + PRIOR_WEIGHT * prior) / (before[1] + PRIOR_WEIGHT)
+        return (held + PRIOR_WEIGHT * prior) / (seen + PRIOR_WEIGHT)
+
+    # ------------------------------------------------------------------------------------------- choices
+
+    def wants_plain(self) -> str:
+        """A reason to run a plain pass now, or nothing."""
+        if self._since_plain >= PLAIN_EVERY:
+            return "measuring plain"
+        if self.plain.value and self.bank < -OVERDRAFT * max(self.spent, 50 * self.plain.value):
+            return "drafting fell behind plain"
+        return ""
+
+    def length(self, drafter: str, key: str, limit: int, cost_hint: float) -> Choice:
+        """How many of at most `limit` drafts are worth their time; 0 if none is."""
+        self._hint[drafter] = cost_hint
+        rate = max(1.0, (self._rate.value or 0) * (self.plain.value or 0))  # tokens a plain pass
+        cost = self.draft_cost(drafter)
+        best, expected, chance, total = Choice(0, 1.0, "not worth it here"), 1.0, 1.0, 1.0
+        least = 1.0 - rate * 1.0 + rate * MARGIN
+        for n in range(1, limit + 1):
+            chance *= self.chance(drafter, key, n - 1)
+            total += chance
+            value = total - rate * (self.relative_cost(1 + n) + n * cost)
+            if value > least:
+                least, expected = value, total
+                best = Choice(n, expected, f"{drafter} hopes for {expected:.1f}")
+        if best.n == 0 and cost_hint > 0:
+            silent = self._silent.get(drafter, 0) + 1
+            self._silent[drafter] = silent
+            patience = self._patience.get(drafter, PROBE_FIRST)
+            if silent >= patience:
+                self._silent[drafter] = 0
+                self._patience[drafter] = min(2 * patience, PROBE_MOST)
+                return Choice(min(2, limit), 1.0, f"trying {drafter} again")
+        elif best.n:
+            self._silent[drafter] = 0
+            self._patience[drafter] = PROBE_FIRST
+        return best
+
+    # -------------------------------------------------------------------------------------- observations
+
+    def learn(self, drafter: str, key: str, drafted: int, accepted: int) -> None:
+        """`accepted` of `drafted` tokens held. Also for drafts that were never verified but are known now."""
+        for place in range(min(drafted, accepted + 1)):
+            counts = self._counts.setdefault((drafter, key, place), [0.0, 0.0])
+            counts[0] += place < accepted
+            counts[1] += 1
+            if counts[1] > CENSUS:
+                counts[0], counts[1] = counts[0] / 2, counts[1] / 2
+
+    def record(self, drafter: str | None, drafted: int, tokens: int, draft_s: float, total_s: float) -> None:
+        """A round is over: `tokens` new tokens took `total_s` seconds, `draft_s` of them drafting."""
+        if drafter is None:
+            self.plain.add(total_s)
+            self._since_plain = 0
+        else:
+            self._since_plain += 1
+            if drafted and draft_s:
+                self._draft.setdefault(drafter, Average()).add(draft_s / drafted)
+            if self.plain.value:
+                relative = (total_s - draft_s) / self.plain.value
+                self._relative.setdefault(1 + drafted, Average()).add(relative)
+                self.bank += tokens * self.plain.value - total_s
+        self.spent += total_s
+        if total_s > 0:
+            seen = self._rate.seen
+            rate = tokens / total_s
+            weight = max(0.03, 1 / (seen + 1))
+            self._rate.value = rate if self._rate.value is None else self._rate.value + weight * (rate - self._rate.value)
+            self._rate.seen += 1

@@ -1,0 +1,284 @@
+"""The loop: prefill, then rounds of draft, verify, keep.
+
+    while the reply goes on:
+        a drafter proposes tokens, or none
+        the target runs over [last token, drafts...] in one pass
+        the accept rule keeps drafts up to the first that fails
+        the target's own token follows
+
+Every token of the text is the target's own choice at its position, whatever was drafted. This module knows
+ids, models and drafters; text only through the `TextStream` that it feeds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from . import verify
+from .controller import Controller
+from .detokenize import Pieces, TextStream, merge
+from .drafters.base import Context, Draft, Drafter
+from .events import (
+    DrafterSettings,
+    DrafterStats,
+    Finished,
+    Problem,
+    PromptProgress,
+    Round,
+    SamplingSettings,
+    Span,
+)
+from .sampling import History, check, process
+from .target import Target
+
+CLEAR_EVERY = 256  # rounds between returns of unused buffers to the system
+
+
+@dataclass(slots=True)
+class Reply:
+    """What is known of the reply that is being written."""
+
+    request: int
+    prompt: Sequence[int]
+    sampling: SamplingSettings
+    seed: int
+    context: int  # tokens that fit
+    end_ids: frozenset[int]
+    text: TextStream
+    pieces: Pieces
+    started: float = field(default_factory=time.perf_counter)
+    tokens: list[int] = field(default_factory=list)
+    passes: int = 0
+    stats: dict[str, DrafterStats] = field(default_factory=dict)
+    plain: list[float] = field(default_factory=list)
+
+    @property
+    def room(self) -> int:
+        """How many more tokens may be written."""
+        room = self.context - len(self.prompt) - len(self.tokens)
+        if self.sampling.max_tokens is not None:
+            room = min(room, self.sampling.max_tokens - len(self.tokens))
+        return room
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round will verify."""
+
+    drafter: str | None = None
+    key: str = ""
+    draft: Draft | None = None
+    n: int = 0
+    expected: float = 1.0
+    why: str = ""
+
+
+def decode(
+    target: Target,
+    drafters: Mapping[str, Drafter],
+    controller: Controller,
+    reply: Reply,
+    settings: Callable[[], DrafterSettings],
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[PromptProgress | Round | Finished]:
+    """Write a reply to `reply.prompt`, reusing what the target's caches share with it.
+
+    `settings` is asked before every round, `stop` before every pass. Yields `PromptProgress` while the prompt
+    is read, a `Round` a pass, and `Finished` at the end. Raises `Problem` if the settings cannot be run.
+    """
+    check(reply.sampling)
+    prompt = list(reply.prompt)
+    if not prompt:
+        raise Problem("The prompt is empty.", "Type something first.")
+    if len(prompt) >= reply.context:
+        raise Problem(
+            f"The prompt has {len(prompt):,} tokens, and the context holds {reply.context:,}.",
+            "Shorten the prompt, start a new chat, or choose a longer context in Settings.",
+        )
+    mx.reset_peak_memory()
+    cached = target.reuse(prompt[:-1])
+    yield PromptProgress(reply.request, cached, len(prompt), cached)
+    for done in target.prefill(prompt[cached:-1]):
+        seconds = time.perf_counter() - reply.started
+        yield PromptProgress(reply.request, cached + done, len(prompt), cached, seconds)
+        if stop():
+            break
+    names = _usable(settings(), drafters)
+    if not stop():
+        for name in names:
+            drafters[name].begin(prompt)
+    prompt_s = time.perf_counter() - reply.started
+    yield PromptProgress(reply.request, len(target.tokens) + 1, len(prompt), cached, prompt_s)
+
+    controller.begin()
+    history = History(prompt, target.vocabulary, reply.sampling)
+    first_token_s = 0.0
+    reason = ""
+    while not reason:
+        if stop():
+            reason = "stopped"
+            break
+        began = time.perf_counter()
+        wanted = settings()
+        plan = _plan(wanted, drafters, controller, reply, history)
+        drafted_at = time.perf_counter()
+
+        rows = mx.array([history.tokens[-1]], mx.uint32)
+        drafted = plan.draft.tokens if plan.draft else None
+        if drafted is not None:
+            rows = mx.concatenate([rows, drafted.astype(mx.uint32)])
+        start = len(target.tokens)
+        logits = target.run(rows)
+        logp = process(logits, reply.sampling, history.counts(drafted))
+        flags, own = _verify(wanted.rule, logp, plan, reply, len(history))
+        mx.eval(own, *([] if flags is None else [flags, drafted]))
+
+        ids = [] if drafted is None else [int(t) for t in drafted.tolist()]  # type: ignore[union-attr]
+        accepted = 0 if flags is None else verify.held(flags.tolist())  # type: ignore[arg-type]
+        emitted = [*ids[:accepted], int(own[accepted].item())]
+        emitted, spans, reason = _emit(emitted, accepted, plan.drafter, reply)
+        accepted = min(accepted, len(emitted))
+        # The last token has no row yet: it is the first row of the next pass.
+        target.keep(start + len(emitted), [history.tokens[-1], *emitted[:-1]])
+        history.extend(emitted)
+        if plan.drafter is not None:
+            drafters[plan.drafter].settle(ids)
+
+        ended = time.perf_counter()
+        draft_s = drafted_at - began if plan.n else 0.0
+        reply.passes += 1
+        first_token_s = first_token_s or ended - reply.started
+        if plan.drafter is None:
+            reply.plain.append(ended - began)
+        else:
+            s = reply.stats.get(plan.drafter, DrafterStats())
+            reply.stats[plan.drafter] = DrafterStats(s.rounds + 1, s.drafted + plan.n, s.accepted + accepted)
+            if len(emitted) > accepted or accepted == plan.n:  # not cut short by the end of the reply
+                controller.learn(plan.drafter, plan.key, plan.n, accepted)
+        controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began)
+        if reply.passes % CLEAR_EVERY == 0:
+            mx.clear_cache()
+        yield Round(
+            request=reply.request,
+            index=reply.passes - 1,
+            position=len(history) - len(emitted),
+            drafter=plan.drafter,
+            drafted=tuple(ids),
+            drafted_text=tuple(reply.pieces(t) for t in ids),
+            accepted=accepted,
+            tokens=tuple(emitted),
+            spans=spans,
+            width=1 + plan.n,
+            draft_s=draft_s,
+            verify_s=ended - drafted_at,
+            total_s=ended - began,
+            plain_s=controller.plain.value,
+            expected=plan.expected,
+            why=plan.why,
+            memory=mx.get_active_memory(),
+        )
+    plain_s = sorted(reply.plain)[len(reply.plain) // 2] if reply.plain else controller.plain.value
+    yield Finished(
+        request=reply.request,
+        reason=reason,
+        tail=reply.text.flush(),
+        tokens=len(reply.tokens),
+        prompt_tokens=len(prompt),
+        cached_tokens=cached,
+        passes=reply.passes,
+        prompt_s=prompt_s,
+        first_token_s=first_token_s,
+        decode_s=time.perf_counter() - reply.started - prompt_s,
+        seed=reply.seed,
+        plain_s=plain_s,
+        by_drafter=dict(reply.stats),
+        peak_memory=mx.get_peak_memory(),
+    )
+
+
+def _usable(settings: DrafterSettings, drafters: Mapping[str, Drafter]) -> list[str]:
+    for name in settings.names:
+        if name not in drafters:
+            known = ", ".join(drafters) or "none"
+            raise Problem(
+                f'The drafter "{name}" cannot run with this model.', f"Drafters that can: {known}."
+            )
+    if settings.rule not in verify.RULES:
+        raise Problem(f'There is no accept rule "{settings.rule}".', f"Choose {' or '.join(verify.RULES)}.")
+    if settings.max_draft < 1:
+        raise Problem(f"The longest draft is set to {settings.max_draft}.", "Set it to 1 or more.")
+    return list(settings.names)
+
+
+def _plan(
+    settings: DrafterSettings,
+    drafters: Mapping[str, Drafter],
+    controller: Controller,
+    reply: Reply,
+    history: History,
+) -> Plan:
+    """Ask the drafters in order; the first with something worth its time drafts."""
+    names = _usable(settings, drafters)
+    # The target writes one token of its own in every round, and a penalty window must cover the draft.
+    limit = min(settings.max_draft, reply.room - 1)
+    if history.window and history.penalised:
+        limit = min(limit, history.window)
+    if not names or limit < 1:
+        return Plan(why="drafting is off" if not names else "the end is near")
+    plain = controller.wants_plain() if settings.adaptive else ""
+    if plain:
+        return Plan(why=plain)
+    why = "nothing to propose"
+    for name in names:
+        drafter = drafters[name]
+        offer = drafter.offer(history, limit)
+        if offer is None or offer.limit < 1:
+            continue
+        n, expected = min(limit, offer.limit), 1.0
+        if settings.adaptive:
+            choice = controller.length(name, offer.key, n, drafter.cost_hint)
+            n, expected, why = choice.n, choice.expected, choice.why
+            if n < 1:
+                why = f"drafting by {name} is not worth it here"
+                continue
+        context = Context(history, reply.sampling, reply.seed, settings.rule == "match")
+        draft = drafter.propose(context, offer, n)
+        mx.eval(draft.tokens)
+        return Plan(name, offer.key, draft, n, expected, why if settings.adaptive else f"{name}, {n} tokens")
+    return Plan(why=why)
+
+
+def _verify(
+    rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int
+) -> tuple[mx.array | None, mx.array]:
+    """Flags of the drafts (None for a plain pass) and the token to write at each row, not yet evaluated."""
+    none = mx.zeros((0,), mx.uint32)
+    drafted = plan.draft.tokens if plan.draft else none
+    # At temperature 0 both rules are the same: the target's argmax.
+    if rule == "match" or reply.sampling.temperature == 0 or plan.draft is None:
+        flags, own = verify.match(logp, drafted, reply.seed, position, reply.sampling.temperature)
+    else:
+        flags, own = verify.rejection(logp, plan.draft.logq, drafted, reply.seed, position)
+    return (flags if plan.draft else None), own
+
+
+def _emit(
+    emitted: list[int], accepted: int, drafter: str | None, reply: Reply
+) -> tuple[list[int], tuple[Span, ...], str]:
+    """Cut at the end of the turn, a stop string or the last token that fits; returns what really came."""
+    spans: list[Span] = []
+    for i, token in enumerate(emitted):
+        reply.tokens.append(token)
+        if token in reply.end_ids:
+            return emitted[: i + 1], merge(spans), "stop"
+        spans += reply.text.push(token, drafter if i < accepted else None)
+        if reply.text.stopped:
+            return emitted[: i + 1], merge(spans), "stop"
+        if reply.room <= 0:
+            full = reply.sampling.max_tokens is None or len(reply.tokens) < reply.sampling.max_tokens
+            return emitted[: i + 1], merge(spans), "context" if full else "length"
+    return emitted, merge(spans), ""

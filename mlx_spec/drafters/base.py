@@ -1,0 +1,64 @@
+"""What every drafter is to the decoder. A drafter can change time, never text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import mlx.core as mx
+
+from ..events import SamplingSettings
+from ..sampling import History
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a drafter could propose here, before it spends anything on it.
+
+    `limit` is the most tokens it has; `key` sorts its offers by how much they are to be trusted (the length
+    of a match, say); `tokens` are the drafts themselves where they cost nothing.
+    """
+
+    limit: int
+    key: str = ""
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Drafted tokens, on the device: uint32 (n,). `logq` (n, vocabulary) is the law that they were really
+    drawn from; None means that they are deterministic (or coupled to the target's own noise)."""
+
+    tokens: mx.array
+    logq: mx.array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a drafter may know when it proposes. It never sees the target's draws."""
+
+    history: History
+    sampling: SamplingSettings
+    seed: int
+    coupled: bool  # True: sampled drafts use the target's noise (rule `match`)
+
+
+class Drafter(Protocol):
+    name: str
+    cost_hint: float  # of one drafted token, in passes of the target, until it is measured
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """A reply starts after `prompt`. May be slow: the prompt is being read anyway."""
+
+    def offer(self, history: History, limit: int) -> Offer | None:
+        """What could be drafted after `history`, at most `limit` tokens. Must be cheap."""
+
+    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
+        """Draft `n` tokens, 1 <= n <= offer.limit."""
+
+    def settle(self, drafted: Sequence[int]) -> None:
+        """The round is over and the host knows the tokens of the last proposal."""
+
+    def reset(self) -> None:
+        """Forget everything."""

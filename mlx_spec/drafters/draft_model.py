@@ -1,0 +1,84 @@
+"""An independent draft model: a small model with the same tokenizer writes ahead.
+
+Leviathan et al. 2023 (arXiv 2211.17192), Chen et al. 2023 (arXiv 2302.01318). The chain of drafts stays on
+the device: no token is read by the host before the target has checked it. Drafts are drawn by the same
+settings as the target's tokens: with the target's own noise where the rule is `match` (Daliri, Musco and
+Suresh 2024, arXiv 2408.07978: the draws agree with probability at least (1 - TV) / (1 + TV)), with noise of
+its own where the rule is `rejection`. It knows nothing of the target but its vocabulary's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from ..sampling import DRAFT, DRAW, History, gumbel, process
+from ..target import PREFILL_STEP, Target, common_prefix
+from .base import Context, Draft, Offer
+
+
+class DraftModel:
+    name = "model"
+
+    def __init__(self, model: nn.Module, cost_hint: float = 0.3) -> None:
+        self.model = model
+        self.cost_hint = cost_hint
+        self._state = Target(model)
+        self._agreed = 0  # rows of the cache that are known to be the history's
+
+    def reset(self) -> None:
+        self._state.reset()
+        self._agreed = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Reads the prompt but for its last token, which is the first row of the first proposal."""
+        self._agreed = 0
+        self._catch_up(prompt)
+
+    def _catch_up(self, history: Sequence[int]) -> list[int]:
+        """Drop rows that failed; prefill a long gap; return the last few tokens to be fed."""
+        n = min(common_prefix(self._state.tokens, history, self._agreed), len(history) - 1)
+        self._state.keep(n)
+        if len(history) - n > PREFILL_STEP or self._agreed == 0:
+            for _ in self._state.prefill(history[n:-1]):
+                pass
+            n = len(history) - 1
+        self._agreed = n
+        return list(history[n:])
+
+    def offer(self, history: History, limit: int) -> Offer | None:
+        return Offer(limit)
+
+    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
+        history, settings = context.history, context.sampling
+        fed = self._catch_up(history.tokens)
+        position, vocabulary = len(history), history.vocabulary
+        ids: list[mx.array] = []
+        laws: list[mx.array] = []
+        rows, known = mx.array(fed, mx.uint32), fed
+        for i in range(n):
+            logits = self._state.run(rows, known)[-1:, : vocabulary]
+            counts = history.counts(mx.concatenate(ids) if ids else None)
+            logp = process(logits, settings, None if counts is None else counts[-1:])
+            if settings.temperature > 0:
+                noise = gumbel(
+                    context.seed, position + i, vocabulary, DRAW if context.coupled else DRAFT
+                )
+                token = mx.argmax(logp + noise[: logp.shape[-1]], axis=-1)
+                if not context.coupled:
+                    missing = vocabulary - logp.shape[-1]
+                    laws.append(mx.pad(logp, [(0, 0), (0, missing)], constant_values=-mx.inf))
+            else:
+                token = mx.argmax(logp, axis=-1)
+            ids.append(token)
+            mx.async_eval(token)
+            rows, known = token, None
+        return Draft(mx.concatenate(ids), mx.concatenate(laws) if laws else None)
+
+    def settle(self, drafted: Sequence[int]) -> None:
+        """Names the drafted rows in the cache; the last draft was never fed."""
+        rows = list(drafted[:-1])
+        if rows:
+            self._state.tokens[-len(rows) :] = rows

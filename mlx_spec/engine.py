@@ -1,0 +1,263 @@
+"""A loaded target with its drafters: conversations in, events out.
+
+    engine = load_engine(Path("folder"))
+    for event in engine.generate([Message("user", "Hello")]):
+        ...
+
+The engine keeps its prompt cache between calls, so a follow-up reads only what is new. It belongs to the
+thread that made it, as mlx's streams do. It knows no process, window or download.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+from .controller import Controller
+from .decoder import Reply, decode
+from .detokenize import Pieces, TextStream
+from .drafters.base import Drafter
+from .drafters.draft_model import DraftModel
+from .drafters.lookup import Lookup
+from .events import (
+    DrafterSettings,
+    Finished,
+    Message,
+    ModelInfo,
+    Problem,
+    PromptProgress,
+    Round,
+    SamplingSettings,
+)
+from .target import Target
+
+DEFAULT_CONTEXT = 8192  # where a model does not say
+
+
+def widen(model: nn.Module) -> None:
+    """Turn a model's weights into float32 in place, quantized ones included.
+
+    For machines on which mlx has no GPU (quantized products are slow there) and for checks of exactness.
+    """
+    model.set_dtype(mx.float32)
+    wide: list[tuple[str, nn.Module]] = []
+    for path, module in model.named_modules():
+        if isinstance(module, (nn.QuantizedLinear, nn.QuantizedEmbedding)):
+            weight = mx.dequantize(
+                module.weight, module.scales, module.get("biases"), module.group_size, module.bits, module.mode
+            ).astype(mx.float32)
+            if isinstance(module, nn.QuantizedEmbedding):
+                new: nn.Module = nn.Embedding(1, 1)
+            else:
+                new = nn.Linear(1, 1, bias="bias" in module)
+                if "bias" in module:
+                    new.bias = module.bias
+            new.weight = weight
+            mx.eval(weight)
+            wide.append((path, new))
+    if wide:
+        from mlx.utils import tree_unflatten
+
+        model.update_modules(tree_unflatten(wide))
+
+
+def has_gpu() -> bool:
+    return bool(mx.default_device() != mx.Device(mx.cpu))
+
+
+def load_model(folder: Path, dtype: str | None = None) -> tuple[nn.Module, Any, dict[str, Any]]:
+    """Load an mlx-lm folder: (model, tokenizer, config). Raises `Problem` if it is none that mlx-lm can run."""
+    from mlx_lm import utils
+
+    if dtype not in (None, "stored", "float32"):
+        raise Problem(f'The weight type "{dtype}" is unknown.', 'Choose "stored" or "float32".')
+    try:
+        model, config = utils.load_model(folder, lazy=True)
+        tokenizer = utils.load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
+        if dtype == "float32" or (dtype is None and not has_gpu() and "quantization" in config):
+            widen(model)
+        mx.eval(model.parameters())
+    except Problem:
+        raise
+    except ValueError as e:
+        raise Problem(
+            f"The model in {folder} cannot be loaded: {_first_line(e)}", "Choose another model, or fetch it again."
+        ) from e
+    except (OSError, KeyError, RuntimeError, TypeError) as e:
+        raise Problem(
+            f"The model in {folder} is damaged or incomplete: {_first_line(e)}", "Fetch or import it again."
+        ) from e
+    model.eval()
+    return model, tokenizer, config
+
+
+def _first_line(e: BaseException) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0][:200]
+
+
+def context_length(config: dict[str, Any]) -> int:
+    """What the model was made for, in tokens."""
+    text = config.get("text_config", config)
+    return int(text.get("max_position_embeddings") or DEFAULT_CONTEXT)
+
+
+def weight_bytes(model: nn.Module) -> int:
+    return sum(int(v.nbytes) for _, v in tree_flatten(model.parameters()))
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Weights, counting packed ones."""
+    total = 0
+    for _, module in model.named_modules():
+        for name, value in module.items():
+            if not isinstance(value, mx.array) or name in ("scales", "biases"):
+                continue
+            packed = name == "weight" and hasattr(module, "bits")
+            total += value.size * 32 // module.bits if packed else value.size
+    return total
+
+
+def load_engine(
+    target: Path,
+    draft: Path | None = None,
+    *,
+    context: int | None = None,
+    dtype: str | None = None,
+    name: str = "",
+    draft_name: str = "",
+) -> Engine:
+    """Load a target and maybe a draft model from mlx-lm folders. Raises `Problem` with the reason."""
+    model, tokenizer, config = load_model(target, dtype)
+    draft_model = None
+    if draft is not None:
+        draft_model, _, _ = load_model(draft, dtype)
+    most = context_length(config)
+    if context is not None and context < 2:
+        raise Problem(f"The context length is set to {context}.", "Set it to at least 2 tokens.")
+    return Engine(
+        model,
+        tokenizer,
+        draft_model,
+        context=min(context or most, most),
+        name=name or target.name,
+        draft_name=draft_name or (draft.name if draft else ""),
+        architecture=str(config.get("model_type", "")),
+    )
+
+
+class Engine:
+    """A target, its drafters and what both remember of the conversation.
+
+    `model`, `tokenizer` and `draft_model` are what `mlx_lm.load` returns.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        draft_model: nn.Module | None = None,
+        *,
+        context: int = DEFAULT_CONTEXT,
+        name: str = "",
+        draft_name: str = "",
+        architecture: str = "",
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.draft_model = draft_model
+        self.context = context
+        self.target = Target(model)
+        self.controller = Controller()
+        self.drafters: dict[str, Drafter] = {"lookup": Lookup()}
+        refused: tuple[tuple[str, str], ...] = (("model", "no draft model is chosen"),)
+        size = weight_bytes(model)
+        if draft_model is not None:
+            try:
+                self.drafters["model"] = DraftModel(draft_model, weight_bytes(draft_model) / size)
+                refused = ()
+            except Problem as e:
+                raise Problem(f"The draft model cannot be used: {e.message}", e.remedy) from e
+        parameters = parameter_count(model)
+        self.info = ModelInfo(
+            model=name,
+            draft=draft_name or None,
+            architecture=architecture or str(getattr(model, "model_type", "")),
+            parameters=parameters,
+            bits=8 * size / parameters,
+            context=context,
+            weight_bytes=size + (weight_bytes(draft_model) if draft_model else 0),
+            drafters=tuple(self.drafters),
+            refused=refused,
+        )
+
+    def encode(self, prompt: str | Sequence[Message] | Sequence[int]) -> list[int]:
+        """Token ids of a text as it is, of a conversation by the model's chat template, or of themselves."""
+        if isinstance(prompt, str):
+            return [int(t) for t in self.tokenizer.encode(clean(prompt))]
+        if prompt and isinstance(prompt[0], int):
+            return [int(t) for t in prompt]  # type: ignore[call-overload]
+        messages = [{"role": m.role, "content": clean(m.content)} for m in prompt]  # type: ignore[union-attr]
+        if not messages:
+            return []
+        if not getattr(self.tokenizer, "has_chat_template", False):
+            text = "\n\n".join(m["content"] for m in messages)
+            return [int(t) for t in self.tokenizer.encode(text)]
+        unfinished = messages[-1]["role"] == "assistant"
+        try:
+            ids = self.tokenizer.apply_chat_template(
+                messages, add_generation_prompt=not unfinished, continue_final_message=unfinished
+            )
+        except Exception as e:  # templates are programs of other people's: anything may come out of them
+            raise Problem(
+                f"The model's chat template does not take this conversation: {_first_line(e)}",
+                "Remove the system prompt, or start a new chat.",
+            ) from e
+        return [int(t) for t in ids]
+
+    def generate(
+        self,
+        prompt: str | Sequence[Message] | Sequence[int],
+        sampling: SamplingSettings | None = None,
+        drafters: DrafterSettings | Callable[[], DrafterSettings] | None = None,
+        *,
+        request: int = 0,
+        stop: Callable[[], bool] | None = None,
+    ) -> Iterator[PromptProgress | Round | Finished]:
+        """Write a reply. `drafters` may be a function: it is asked before every round.
+
+        By default every drafter that can run is asked. Raises `Problem` if a setting cannot be honoured.
+        """
+        started = time.perf_counter()
+        sampling = sampling or SamplingSettings()
+        drafters = drafters or DrafterSettings(names=tuple(self.drafters))
+        settings = drafters if callable(drafters) else lambda: drafters
+        reply = Reply(
+            request=request,
+            prompt=self.encode(prompt),
+            sampling=sampling,
+            seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
+            context=self.context,
+            end_ids=frozenset(int(i) for i in self.tokenizer.eos_token_ids),
+            text=TextStream(self.tokenizer, sampling.stop),
+            pieces=Pieces(self.tokenizer),
+            started=started,
+        )
+        return decode(self.target, self.drafters, self.controller, reply, settings, stop or (lambda: False))
+
+    def reset(self) -> None:
+        """Forget the kept conversation and give its memory back. What the controller learned stays."""
+        self.target.reset()
+        for drafter in self.drafters.values():
+            drafter.reset()
+        mx.clear_cache()
+
+
+def clean(text: str) -> str:
+    """Text that every tokenizer takes: lone surrogates become U+FFFD, NUL is dropped."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")

@@ -1,0 +1,80 @@
+"""The accept rules: which drafted tokens hold, and what the target writes at the first that does not.
+
+`match`      The target draws its own token at every row. A draft holds while it equals the draw. The text is
+             the target's draws and nothing else, so no drafter can change it. For a deterministic draft this
+             is the rule of the papers exactly (q is one-hot).
+`rejection`  Leviathan et al. 2023 (arXiv 2211.17192), algorithm 1, and Chen et al. 2023 (arXiv 2302.01318):
+             a draft x ~ q holds with probability min(1, p(x) / q(x)); the first that fails is replaced by a
+             draw from norm(max(p - q, 0)); if all hold, one more token comes from p. Exact in distribution.
+
+Both end with a token of the target's own: after the last draft if all held (the bonus token). This module
+knows distributions and tokens, not models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from .sampling import ACCEPT, RESIDUAL, draw, key
+
+RULES = ("match", "rejection")
+
+
+def held(flags: Sequence[bool]) -> int:
+    """How many drafts hold: the length of the run of True at the start."""
+    n = 0
+    for flag in flags:
+        if not flag:
+            break
+        n += 1
+    return n
+
+
+def accept_probability(p: mx.array, q: mx.array, drafted: mx.array) -> mx.array:
+    """min(1, p(x) / q(x)) for each row's drafted token x. p, q: (n, vocabulary); drafted: (n,)."""
+    px = mx.take_along_axis(p, drafted[:, None], axis=-1)[:, 0]
+    qx = mx.take_along_axis(q, drafted[:, None], axis=-1)[:, 0]
+    return mx.where(qx > 0, mx.minimum(px / mx.where(qx > 0, qx, 1), 1), 0)
+
+
+def residual(p: mx.array, q: mx.array) -> mx.array:
+    """norm(max(p - q, 0)), row by row; where p and q agree to the last bit, p itself."""
+    r = mx.maximum(p - q, 0)
+    total = mx.sum(r, axis=-1, keepdims=True)
+    return mx.where(total > 0, r / mx.where(total > 0, total, 1), p)
+
+
+def one_hot(drafted: mx.array, vocabulary: int, dtype: mx.Dtype = mx.float32) -> mx.array:
+    """The q of a deterministic draft: (n, vocabulary)."""
+    return (drafted[:, None] == mx.arange(vocabulary)[None]).astype(dtype)
+
+
+def match(
+    logp: mx.array, drafted: mx.array, seed: int, position: int, temperature: float
+) -> tuple[mx.array, mx.array]:
+    """Rows' own draws, and whether each draft equals the draw of its row.
+
+    logp: (n + 1, vocabulary), row i follows drafted[:i]; drafted: (n,). Returns flags (n,), draws (n + 1,).
+    """
+    draws = draw(logp, seed, position, temperature)
+    return draws[:-1] == drafted.astype(draws.dtype), draws
+
+
+def rejection(
+    logp: mx.array, logq: mx.array | None, drafted: mx.array, seed: int, position: int
+) -> tuple[mx.array, mx.array]:
+    """The papers' rule on the device, with nothing read by the host.
+
+    logp: (n + 1, vocabulary); logq: (n, vocabulary), the law that the drafts were really drawn from, or None
+    if the draft is deterministic; drafted: (n,). Returns flags (n,) and replacements (n + 1,): the token to
+    write at row i if the drafts before it held and the one at it did not (at row n: the bonus token).
+    """
+    n = drafted.shape[0]
+    p = mx.exp(logp[:n])
+    q = one_hot(drafted, logp.shape[-1]) if logq is None else mx.exp(logq)
+    u = mx.concatenate([mx.random.uniform(shape=(1,), key=key(seed, position + i, ACCEPT)) for i in range(n)])
+    flags = u < accept_probability(p, q, drafted)
+    rest = mx.concatenate([mx.log(residual(p, q)), logp[n:]])
+    return flags, draw(rest, seed, position, 1.0, RESIDUAL)
