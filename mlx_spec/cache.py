@@ -20,7 +20,7 @@ from .events import Problem
 TRIMMABLE = (mlx_cache.KVCache, mlx_cache.QuantizedKVCache, mlx_cache.ConcatenateKVCache)
 
 _WHY = {
-    "RotatingKVCache": "a sliding-window cache, which forgets rows that a failed draft would have to bring back",
+    "RotatingKVCache": "a sliding window, which forgets rows that a failed draft would have to bring back",
     "ChunkedKVCache": "a chunked cache, which drops rows that a failed draft would have to bring back",
     "ArraysCache": "a recurrent state, which cannot be rewound by trimming",
     "CacheList": "a compound cache",
@@ -52,7 +52,7 @@ class Caches:
             extra = layer.offset - length
             if extra < 0:
                 raise ValueError(f"cannot keep {length} tokens of {layer.offset}")
-            if extra and layer.trim(extra) != extra or layer.offset != length:
+            if (extra and layer.trim(extra) != extra) or layer.offset != length:
                 raise RuntimeError(f"{type(layer).__name__} did not take back {extra} tokens")
 
     def arrays(self) -> list[Any]:

@@ -71,7 +71,8 @@ class Controller:
         self._draft: dict[str, Average] = {}  # seconds a drafted token
         self._hint: dict[str, float] = {}
         self._counts: dict[tuple[str, str, int], list[float]] = {}  # (drafter, key, place): held, seen
-        self._rate = Average()
+        self._rate = 0.0  # tokens a second, lately
+        self._rounds = 0
         self._silent: dict[str, int] = {}
         self._patience: dict[str, int] = {}
         self.bank = 0.0
@@ -134,7 +135,7 @@ class Controller:
     def length(self, drafter: str, key: str, limit: int, cost_hint: float) -> Choice:
         """How many of at most `limit` drafts are worth their time; 0 if none is."""
         self._hint[drafter] = cost_hint
-        rate = max(1.0, (self._rate.value or 0) * (self.plain.value or 0))  # tokens a plain pass
+        rate = max(1.0, self._rate * (self.plain.value or 0))  # tokens a plain pass
         cost = self.draft_cost(drafter)
         best, expected, chance, total = Choice(0, 1.0, "not worth it here"), 1.0, 1.0, 1.0
         least = 1.0 - rate * 1.0 + rate * MARGIN
@@ -184,8 +185,6 @@ class Controller:
                 self.bank += tokens * self.plain.value - total_s
         self.spent += total_s
         if total_s > 0:
-            seen = self._rate.seen
-            rate = tokens / total_s
-            weight = max(0.03, 1 / (seen + 1))
-            self._rate.value = rate if self._rate.value is None else self._rate.value + weight * (rate - self._rate.value)
-            self._rate.seen += 1
+            self._rounds += 1
+            weight = max(0.03, 1 / self._rounds)
+            self._rate += weight * (tokens / total_s - self._rate)

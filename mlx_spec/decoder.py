@@ -204,9 +204,7 @@ def _usable(settings: DrafterSettings, drafters: Mapping[str, Drafter]) -> list[
     for name in settings.names:
         if name not in drafters:
             known = ", ".join(drafters) or "none"
-            raise Problem(
-                f'The drafter "{name}" cannot run with this model.', f"Drafters that can: {known}."
-            )
+            raise Problem(f'The drafter "{name}" cannot run with this model.', f"Drafters that can: {known}.")
     if settings.rule not in verify.RULES:
         raise Problem(f'There is no accept rule "{settings.rule}".', f"Choose {' or '.join(verify.RULES)}.")
     if settings.max_draft < 1:

@@ -51,7 +51,12 @@ def widen(model: nn.Module) -> None:
     for path, module in model.named_modules():
         if isinstance(module, (nn.QuantizedLinear, nn.QuantizedEmbedding)):
             weight = mx.dequantize(
-                module.weight, module.scales, module.get("biases"), module.group_size, module.bits, module.mode
+                module.weight,
+                module.scales,
+                module.get("biases"),
+                module.group_size,
+                module.bits,
+                module.mode,
             ).astype(mx.float32)
             if isinstance(module, nn.QuantizedEmbedding):
                 new: nn.Module = nn.Embedding(1, 1)
@@ -88,7 +93,8 @@ def load_model(folder: Path, dtype: str | None = None) -> tuple[nn.Module, Any, 
         raise
     except ValueError as e:
         raise Problem(
-            f"The model in {folder} cannot be loaded: {_first_line(e)}", "Choose another model, or fetch it again."
+            f"The model in {folder} cannot be loaded: {_first_line(e)}",
+            "Choose another model, or fetch it again.",
         ) from e
     except (OSError, KeyError, RuntimeError, TypeError) as e:
         raise Problem(

@@ -59,13 +59,11 @@ class DraftModel:
         laws: list[mx.array] = []
         rows, known = mx.array(fed, mx.uint32), fed
         for i in range(n):
-            logits = self._state.run(rows, known)[-1:, : vocabulary]
+            logits = self._state.run(rows, known)[-1:, :vocabulary]
             counts = history.counts(mx.concatenate(ids) if ids else None)
             logp = process(logits, settings, None if counts is None else counts[-1:])
             if settings.temperature > 0:
-                noise = gumbel(
-                    context.seed, position + i, vocabulary, DRAW if context.coupled else DRAFT
-                )
+                noise = gumbel(context.seed, position + i, vocabulary, DRAW if context.coupled else DRAFT)
                 token = mx.argmax(logp + noise[: logp.shape[-1]], axis=-1)
                 if not context.coupled:
                     missing = vocabulary - logp.shape[-1]

@@ -1,0 +1,152 @@
+"""The accept rules are exact: the law of the text equals the target's, by enumeration of all cases."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from mlx_spec import verify
+
+Law = dict[tuple[int, ...], float]
+Model = dict[tuple[int, ...], np.ndarray]
+
+mx_cpu = mx.Device(mx.cpu)
+
+
+def model(rng: np.random.Generator, vocabulary: int, depth: int) -> Model:
+    contexts = (c for n in range(depth + 1) for c in itertools.product(range(vocabulary), repeat=n))
+    return {c: rng.dirichlet(np.full(vocabulary, 0.7)) for c in contexts}
+
+
+def target_law(p: Model, vocabulary: int, length: int) -> Law:
+    law: Law = {}
+    for text in itertools.product(range(vocabulary), repeat=length):
+        law[text] = float(np.prod([p[text[:i]][text[i]] for i in range(length)]))
+    return law
+
+
+def extend(law: Law, text: tuple[int, ...], weight: float, p: Model, length: int) -> None:
+    """Let the target go on alone until `length`."""
+    if weight == 0:
+        return
+    if len(text) == length:
+        law[text] = law.get(text, 0.0) + weight
+        return
+    for token, chance in enumerate(p[text]):
+        extend(law, (*text, token), weight * float(chance), p, length)
+
+
+def drafts(q: Model, n: int, stop: Callable[[tuple[int, ...]], bool]) -> list[tuple[tuple[int, ...], float]]:
+    """Every draft of at most `n` tokens with its probability; `stop` may end it after a prefix."""
+    out: list[tuple[tuple[int, ...], float]] = []
+
+    def grow(text: tuple[int, ...], weight: float) -> None:
+        if weight == 0:
+            return
+        if len(text) == n or (text and stop(text)):
+            out.append((text, weight))
+            return
+        for token, chance in enumerate(q[text]):
+            grow((*text, token), weight * float(chance))
+
+    grow((), 1.0)
+    return out
+
+
+def rejection_law(
+    p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], bool], wrong: str = ""
+) -> Law:
+    """The law of the text after one round of the rejection rule, by the functions that decode uses."""
+    law: Law = {}
+    with mx.stream(mx_cpu):
+        for draft, weight in drafts(q, n, stop):
+            surviving = weight
+            for i, token in enumerate(draft):
+                pi, qi = (mx.array(m[draft[:i]][None], mx.float64) for m in (p, q))
+                accept = verify.accept_probability(pi, qi, mx.array([token])).item()
+                rest = np.array(verify.residual(pi, qi))[0]
+                if wrong == "no residual":
+                    rest = p[draft[:i]]
+                if wrong == "draft's own sample":
+                    accept, rest = 1.0, rest  # what was drafted is kept, whatever the target says
+                for other, chance in enumerate(rest):
+                    extend(law, (*draft[:i], other), surviving * (1 - accept) * float(chance), p, n + 1)
+                surviving *= accept
+            extend(law, draft, surviving, p, n + 1)
+    return law
+
+
+def match_law(p: Model, q: Model, n: int) -> Law:
+    """One round of `match`: every row's own draw is enumerated, and the held drafts cut the text."""
+    law: Law = {}
+    vocabulary = len(p[()])
+    for draft, weight in drafts(q, n, lambda _: False):
+        rows = [p[draft[:i]] for i in range(len(draft) + 1)]
+        for draws in itertools.product(range(vocabulary), repeat=len(rows)):
+            chance = weight * float(np.prod([row[y] for row, y in zip(rows, draws, strict=True)]))
+            a = verify.held([x == y for x, y in zip(draft, draws, strict=False)])
+            extend(law, (*draft[:a], draws[a]), chance, p, n + 1)
+    return law
+
+
+def variation(a: Law, b: Law) -> float:
+    return 0.5 * sum(abs(a.get(k, 0.0) - b.get(k, 0.0)) for k in a.keys() | b.keys())
+
+
+SIZES = [(2, 2), (3, 2), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(("vocabulary", "n"), SIZES)
+def test_rejection_is_exact(vocabulary: int, n: int) -> None:
+    rng = np.random.default_rng(vocabulary * 10 + n)
+    p, q = model(rng, vocabulary, n + 1), model(rng, vocabulary, n + 1)
+    greedy = {c: np.eye(vocabulary)[np.argmax(law)] for c, law in q.items()}
+    truth = target_law(p, vocabulary, n + 1)
+    for law in (q, greedy):
+        assert variation(rejection_law(p, law, n, lambda _: False), truth) < 1e-12
+    # Stopping after a token that the drafter is unsure of is legal: the token stays in the draft.
+    assert variation(rejection_law(p, q, n, lambda text: q[text].max() < 0.6), truth) < 1e-12
+
+
+@pytest.mark.parametrize(("vocabulary", "n"), SIZES)
+def test_match_is_exact(vocabulary: int, n: int) -> None:
+    rng = np.random.default_rng(vocabulary * 100 + n)
+    p, q = model(rng, vocabulary, n + 1), model(rng, vocabulary, n + 1)
+    assert variation(match_law(p, q, n), target_law(p, vocabulary, n + 1)) < 1e-12
+
+
+@pytest.mark.parametrize("wrong", ["no residual", "draft's own sample"])
+def test_wrong_rules_fail_the_same_test(wrong: str) -> None:
+    rng = np.random.default_rng(7)
+    p, q = model(rng, 3, 3), model(rng, 3, 3)
+    assert variation(rejection_law(p, q, 2, lambda _: False, wrong), target_law(p, 3, 3)) > 0.01
+
+
+def test_residual_of_equal_laws_is_the_law() -> None:
+    p = mx.array([[0.25, 0.75]])
+    assert np.allclose(verify.residual(p, p), p)
+
+
+def test_rejection_draws_follow_the_law() -> None:
+    """The device path, noise included: first tokens of many rounds against p, a three-sigma band."""
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+    logp = mx.log(mx.array(np.stack([p, p]).astype(np.float32)))
+    logq = mx.log(mx.array(q[None].astype(np.float32)))
+    rng = np.random.default_rng(0)
+    rounds = 3000
+    count = np.zeros(3)
+    for seed in range(rounds):
+        drafted = int(rng.choice(3, p=q))
+        flags, own = verify.rejection(logp, logq, mx.array([drafted], mx.uint32), seed, 10)
+        count[drafted if flags.item() else own[0].item()] += 1
+    assert np.all(np.abs(count / rounds - p) < 3.5 * np.sqrt(p * (1 - p) / rounds))
+
+
+def test_held_counts_the_run_at_the_start() -> None:
+    assert verify.held([]) == 0
+    assert verify.held([True, False, True]) == 1
+    assert verify.held([True, True]) == 2
