@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import mlx.core as mx
 
@@ -137,9 +138,9 @@ def decode(
         flags, own = _verify(wanted.rule, logp, plan, reply, len(history))
         mx.eval(own, *([] if flags is None else [flags, drafted]))
 
-        ids = [] if drafted is None else [int(t) for t in drafted.tolist()]  # type: ignore[union-attr]
-        accepted = 0 if flags is None else verify.held(flags.tolist())  # type: ignore[arg-type]
-        emitted = [*ids[:accepted], int(own[accepted].item())]
+        ids = [] if drafted is None else integers(drafted)
+        accepted = 0 if flags is None else verify.held(integers(flags))
+        emitted = [*ids[:accepted], integers(own)[accepted]]
         emitted, spans, reason = _emit(emitted, accepted, plan.drafter, reply)
         accepted = min(accepted, len(emitted))
         # The last token has no row yet: it is the first row of the next pass.
@@ -198,6 +199,12 @@ def decode(
         by_drafter=dict(reply.stats),
         peak_memory=mx.get_peak_memory(),
     )
+
+
+def integers(row: mx.array) -> list[int]:
+    """A row of ids (or flags), read by the host."""
+    values: Any = row.tolist()
+    return [int(v) for v in values]
 
 
 def _usable(settings: DrafterSettings, drafters: Mapping[str, Drafter]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
+from mlx.utils import tree_flatten, tree_unflatten
 
 from .controller import Controller
 from .decoder import Reply, decode
@@ -50,14 +50,9 @@ def widen(model: nn.Module) -> None:
     wide: list[tuple[str, nn.Module]] = []
     for path, module in model.named_modules():
         if isinstance(module, (nn.QuantizedLinear, nn.QuantizedEmbedding)):
-            weight = mx.dequantize(
-                module.weight,
-                module.scales,
-                module.get("biases"),
-                module.group_size,
-                module.bits,
-                module.mode,
-            ).astype(mx.float32)
+            shape = {"group_size": module.group_size, "bits": module.bits, "mode": module.mode}
+            weight = mx.dequantize(module.weight, module.scales, module.get("biases"), **shape)
+            weight = weight.astype(mx.float32)
             if isinstance(module, nn.QuantizedEmbedding):
                 new: nn.Module = nn.Embedding(1, 1)
             else:
@@ -68,8 +63,6 @@ def widen(model: nn.Module) -> None:
             mx.eval(weight)
             wide.append((path, new))
     if wide:
-        from mlx.utils import tree_unflatten
-
         model.update_modules(tree_unflatten(wide))
 
 
@@ -78,7 +71,7 @@ def has_gpu() -> bool:
 
 
 def load_model(folder: Path, dtype: str | None = None) -> tuple[nn.Module, Any, dict[str, Any]]:
-    """Load an mlx-lm folder: (model, tokenizer, config). Raises `Problem` if it is none that mlx-lm can run."""
+    """Load an mlx-lm folder: (model, tokenizer, config). Raises `Problem` if mlx-lm cannot run it."""
     from mlx_lm import utils
 
     if dtype not in (None, "stored", "float32"):
@@ -115,7 +108,7 @@ def context_length(config: dict[str, Any]) -> int:
 
 
 def weight_bytes(model: nn.Module) -> int:
-    return sum(int(v.nbytes) for _, v in tree_flatten(model.parameters()))
+    return sum(int(v.nbytes) for v in dict(tree_flatten(model.parameters())).values())
 
 
 def parameter_count(model: nn.Module) -> int:
@@ -207,8 +200,8 @@ class Engine:
         if isinstance(prompt, str):
             return [int(t) for t in self.tokenizer.encode(clean(prompt))]
         if prompt and isinstance(prompt[0], int):
-            return [int(t) for t in prompt]  # type: ignore[call-overload]
-        messages = [{"role": m.role, "content": clean(m.content)} for m in prompt]  # type: ignore[union-attr]
+            return [t for t in prompt if isinstance(t, int)]
+        messages = [{"role": m.role, "content": clean(m.content)} for m in prompt if isinstance(m, Message)]
         if not messages:
             return []
         if not getattr(self.tokenizer, "has_chat_template", False):

@@ -1,7 +1,7 @@
 """What the decoder and the engine process say, and what they are asked: plain frozen data, nothing else.
 
 This is the only contract between the engine and any face of it (the window, the command, a test). Every
-class here pickles, and none of them refers to mlx, Qt, a file or a socket. Times are seconds, sizes are bytes.
+class here pickles, and none of them refers to mlx, Qt, a file or a socket. Times are seconds, sizes bytes.
 
 The order of events for one `Generate` request is always
 

@@ -22,7 +22,7 @@ from .sampling import ACCEPT, RESIDUAL, draw, key
 RULES = ("match", "rejection")
 
 
-def held(flags: Sequence[bool]) -> int:
+def held(flags: Sequence[bool] | Sequence[int]) -> int:
     """How many drafts hold: the length of the run of True at the start."""
     n = 0
     for flag in flags:

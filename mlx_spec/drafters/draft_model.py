@@ -57,7 +57,8 @@ class DraftModel:
         position, vocabulary = len(history), history.vocabulary
         ids: list[mx.array] = []
         laws: list[mx.array] = []
-        rows, known = mx.array(fed, mx.uint32), fed
+        rows = mx.array(fed, mx.uint32)
+        known: list[int] | None = fed
         for i in range(n):
             logits = self._state.run(rows, known)[-1:, :vocabulary]
             counts = history.counts(mx.concatenate(ids) if ids else None)

@@ -82,7 +82,8 @@ SETTINGS = {
         frequency_penalty=0.2, top_p=0.9, top_k=40, min_p=0.01, logit_bias=((10, 2.0),),
     ),
     "window": SamplingSettings(
-        max_tokens=60, seed=4, temperature=0.7, repetition_penalty=1.4, frequency_penalty=0.5, penalty_context=20
+        max_tokens=60, seed=4, temperature=0.7, repetition_penalty=1.4, frequency_penalty=0.5,
+        penalty_context=20,
     ),
 }  # fmt: skip
 

@@ -13,7 +13,8 @@ from mlx_lm.models import llama
 
 TEXT = """The outrider rides ahead of the party and looks at the road. What it sees it tells, and the party
 decides. If the road is good they ride on; if not, they turn where the party says. Counting: one two three
-four five six seven eight nine ten, one two three four five six seven eight nine ten. Grüße, naïve café, 東京 😀."""
+four five six seven eight nine ten, one two three four five six seven eight nine ten.
+Grüße, naïve café, 東京 😀."""
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

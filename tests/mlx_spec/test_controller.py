@@ -1,0 +1,77 @@
+"""The controller against simulated machines: it finds the good lengths and never loses much to plain."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from mlx_spec.controller import Controller
+
+
+def simulate(
+    cost: Callable[[int], float], accept: float, draft_s: float = 0.0, tokens: int = 6000, seed: int = 0
+) -> tuple[float, float]:
+    """Speed against plain, and drafts a round, for a drafter whose every token holds with `accept`."""
+    rng = random.Random(seed)
+    controller = Controller()
+    controller.begin()
+    done, spent, drafted, rounds = 0, 0.0, 0, 0
+    while done < tokens:
+        n = 0
+        if not controller.wants_plain():
+            n = controller.length("model" if draft_s else "lookup", "3", 16, draft_s).n
+        held = 0
+        while held < n and rng.random() < accept:
+            held += 1
+        took = (cost(1 + n) + n * draft_s) * rng.uniform(0.95, 1.05)
+        name = None if n == 0 else ("model" if draft_s else "lookup")
+        if name:
+            controller.learn(name, "3", n, held)
+        controller.record(name, n, held + 1, n * draft_s, took)
+        done, spent, drafted, rounds = done + held + 1, spent + took, drafted + n, rounds + 1
+    return done * cost(1) / spent, drafted / rounds
+
+
+MACHINES = {
+    "flat": lambda w: 1 + 0.015 * (w - 1),
+    "jump": lambda w: 1.0 if w == 1 else 1.45 + 0.045 * (w - 2),
+    "linear": lambda w: 0.2 + 0.8 * w,
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("accept", [0.0, 0.3, 0.6, 0.9, 0.98])
+@pytest.mark.parametrize("draft_s", [0.0, 0.15])
+def test_never_much_slower_than_plain(machine: str, accept: float, draft_s: float) -> None:
+    speed, _ = simulate(MACHINES[machine], accept, draft_s)
+    assert speed > 0.96
+
+
+def test_good_drafts_on_a_flat_machine_are_used_fully() -> None:
+    speed, drafted = simulate(MACHINES["flat"], 0.95)
+    assert speed > 6
+    assert drafted > 10
+
+
+def test_hopeless_drafts_are_given_up() -> None:
+    _, drafted = simulate(MACHINES["jump"], 0.02)
+    assert drafted < 0.1
+
+
+def test_a_wider_pass_is_never_thought_cheaper() -> None:
+    controller = Controller()
+    controller.record(None, 0, 1, 0, 1.0)
+    for n, took in ((3, 1.5), (7, 1.3), (15, 2.0)):
+        controller.record("lookup", n, 1, 0, took)
+    costs = [controller.relative_cost(w) for w in range(1, 20)]
+    assert costs == sorted(costs)
+
+
+def test_an_outlier_is_not_believed() -> None:
+    controller = Controller()
+    for _ in range(10):
+        controller.record(None, 0, 1, 0, 1.0)
+    controller.record(None, 0, 1, 0, 60.0)
+    assert controller.plain.value == pytest.approx(1.0)
