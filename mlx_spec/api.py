@@ -90,8 +90,6 @@ def stream_generate(
             )
 
 
-def generate(
-    model: nn.Module, tokenizer: Any, prompt: Any, max_tokens: int | None = 256, **kwargs: Any
-) -> str:
+def generate(model: nn.Module, tokenizer: Any, prompt: Any, max_tokens: int | None = 256, **kwargs: Any) -> str:
     """The whole text of a reply. Keywords are those of `stream_generate`."""
     return "".join(r.text for r in stream_generate(model, tokenizer, prompt, max_tokens, **kwargs))

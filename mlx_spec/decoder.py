@@ -257,9 +257,7 @@ def _plan(
     return Plan(why=why)
 
 
-def _verify(
-    rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int
-) -> tuple[mx.array | None, mx.array]:
+def _verify(rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int) -> tuple[mx.array | None, mx.array]:
     """Flags of the drafts (None for a plain pass) and the token to write at each row, not yet evaluated."""
     none = mx.zeros((0,), mx.uint32)
     drafted = plan.draft.tokens if plan.draft else none

@@ -35,6 +35,8 @@ from .events import (
 )
 
 if TYPE_CHECKING:
+    from models.download import Progress
+
     from .engine import Engine
 
 MEMORY_EVERY = 1.0  # seconds between reports while a reply is written
@@ -167,9 +169,11 @@ def prepare(
     draft: str | None,
     context: int | None,
     dtype: str | None,
-    progress: object = None,
+    progress: Progress | None = None,
 ) -> tuple[Path, Path | None]:
     """Find or fetch both models and check that they fit together and into memory. Raises `Problem`."""
+    import json
+
     import models
     from models import memory
 
@@ -180,11 +184,7 @@ def prepare(
     if second is not None:
         report = models.check_pair(target, second)
         if not report.ok:
-            raise Problem(
-                f'"{draft}" cannot draft for "{model}": {report.reasons[0]}.', "Choose another draft model."
-            )
-    import json
-
+            raise Problem(f'"{draft}" cannot draft for "{model}": {report.reasons[0]}.', "Choose another draft model.")
     most = context_length(json.loads((target / "config.json").read_text()))
     memory.check(target, second, min(context or most, most), dtype or ("stored" if has_gpu() else "float32"))
     return target, second

@@ -51,9 +51,7 @@ class History:
         self.vocabulary = vocabulary
         self.window = settings.penalty_context
         self.penalised = (
-            settings.repetition_penalty != 1
-            or settings.presence_penalty != 0
-            or settings.frequency_penalty != 0
+            settings.repetition_penalty != 1 or settings.presence_penalty != 0 or settings.frequency_penalty != 0
         )
         self._counts = np.zeros(vocabulary, np.int32)
         if self.penalised:

@@ -51,9 +51,7 @@ def one_hot(drafted: mx.array, vocabulary: int, dtype: mx.Dtype = mx.float32) ->
     return (drafted[:, None] == mx.arange(vocabulary)[None]).astype(dtype)
 
 
-def match(
-    logp: mx.array, drafted: mx.array, seed: int, position: int, temperature: float
-) -> tuple[mx.array, mx.array]:
+def match(logp: mx.array, drafted: mx.array, seed: int, position: int, temperature: float) -> tuple[mx.array, mx.array]:
     """Rows' own draws, and whether each draft equals the draw of its row.
 
     logp: (n + 1, vocabulary), row i follows drafted[:i]; drafted: (n,). Returns flags (n,), draws (n + 1,).

@@ -129,9 +129,7 @@ def test_real_drafters_change_nothing(engine: Engine, setting: str, names: tuple
 def test_rejection_at_temperature_0_is_greedy(engine: Engine, names: tuple[str, ...]) -> None:
     engine.reset()
     plain, *_ = write(engine, SETTINGS["greedy"], DrafterSettings(names=()))
-    tokens, *_ = write(
-        engine, SETTINGS["greedy"], DrafterSettings(names=names, rule="rejection", adaptive=False)
-    )
+    tokens, *_ = write(engine, SETTINGS["greedy"], DrafterSettings(names=names, rule="rejection", adaptive=False))
     assert tokens == plain
 
 
@@ -257,12 +255,8 @@ def test_settings_that_cannot_run_are_refused(
 
 def test_a_seed_is_drawn_and_told(engine: Engine) -> None:
     engine.reset()
-    tokens, _, finished, _ = write(
-        engine, SamplingSettings(max_tokens=20, temperature=1.0), DrafterSettings(names=())
-    )
-    again, *_ = write(
-        engine, SamplingSettings(max_tokens=20, temperature=1.0, seed=finished.seed), DrafterSettings()
-    )
+    tokens, _, finished, _ = write(engine, SamplingSettings(max_tokens=20, temperature=1.0), DrafterSettings(names=()))
+    again, *_ = write(engine, SamplingSettings(max_tokens=20, temperature=1.0, seed=finished.seed), DrafterSettings())
     assert tokens == again
 
 

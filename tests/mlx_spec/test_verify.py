@@ -57,9 +57,7 @@ def drafts(q: Model, n: int, stop: Callable[[tuple[int, ...]], bool]) -> list[tu
     return out
 
 
-def rejection_law(
-    p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], bool], wrong: str = ""
-) -> Law:
+def rejection_law(p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], bool], wrong: str = "") -> Law:
     """The law of the text after one round of the rejection rule, by the functions that decode uses."""
     law: Law = {}
     with mx.stream(mx_cpu):

@@ -1,0 +1,189 @@
+"""What can be typed after mlx-spec. Knows names and defaults; what is done with them is elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+MODEL_HELP = '"starter", a folder, a GGUF file or a hub id such as mlx-community/Qwen3-4B-4bit'
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line. Each command's `run` takes the parsed options and returns the exit code."""
+    root = argparse.ArgumentParser(
+        prog="mlx-spec",
+        description="Speculative decoding on MLX: the target model's own text in fewer passes.",
+        epilog="Problems are told in one sentence on stderr, with exit code 1.",
+    )
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _generate(commands)
+    _models(commands)
+    _bench(commands)
+    return root
+
+
+def _run(module: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
+    """The command's function, imported when it is called: help needs none of them."""
+
+    def run(options: argparse.Namespace) -> int:
+        from importlib import import_module
+
+        return int(getattr(import_module(module, "mlx_spec.cli"), function)(options))
+
+    return run
+
+
+def _drafters(text: str) -> tuple[str, ...] | None:
+    """ "lookup,model" in the order in which they are asked; "none" is plain decoding."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError('give names with commas between them, or "none"')
+    if "none" in names and len(names) > 1:
+        raise argparse.ArgumentTypeError('"none" stands alone')
+    return () if names == ("none",) else names
+
+
+def _count(text: str) -> int:
+    """A whole number above 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(_count(part) for part in text.split(","))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _add_loading(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("models")
+    group.add_argument("--model", required=True, metavar="M", help=MODEL_HELP)
+    group.add_argument("--draft", metavar="M2", help="a small model with the same tokenizer, to draft")
+    group.add_argument(
+        "--dtype",
+        choices=("stored", "float32"),
+        help="weights as stored, or widened to float32 (default: stored, or float32 where MLX has no GPU)",
+    )
+    group.add_argument("--context", type=_count, metavar="N", help="limit the context to N tokens")
+
+
+def _add_drafting(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("drafting")
+    group.add_argument(
+        "--drafters",
+        type=_drafters,
+        metavar="NAMES",
+        help='who drafts, in the order asked: "lookup,model", "lookup", "none" (default: all that can run)',
+    )
+    group.add_argument("--rule", choices=("match", "rejection"), default="match", help="the accept rule")
+    group.add_argument("--max-draft", type=_count, default=16, metavar="N", help="longest draft (default: 16)")
+    group.add_argument("--fixed", action="store_true", help="always draft as much as a drafter has, whatever it costs")
+
+
+def _generate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "generate",
+        help="answer a prompt",
+        description="Answer a prompt. The text goes to stdout as it comes, a summary to stderr.",
+    )
+    command.add_argument("prompt", metavar="PROMPT", help='the prompt, or "-" to read it from stdin')
+    command.add_argument("--system", default="", metavar="TEXT", help="a system prompt")
+    command.add_argument("--raw", action="store_true", help="continue PROMPT as it is: no chat template")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
+    _add_loading(command)
+    _add_drafting(command)
+    group = command.add_argument_group("sampling")
+    group.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="0 is the likeliest token (default: 0)"
+    )
+    group.add_argument("--top-p", type=float, default=1.0, metavar="P", help="1 is off (default: 1)")
+    group.add_argument("--top-k", type=int, default=0, metavar="K", help="0 is off (default: 0)")
+    group.add_argument("--min-p", type=float, default=0.0, metavar="P", help="0 is off (default: 0)")
+    group.add_argument("--repetition-penalty", type=float, default=1.0, metavar="R", help="1 is off (default: 1)")
+    group.add_argument("--seed", type=int, metavar="S", help="same seed, same text (default: a fresh one)")
+    group.add_argument(
+        "--max-tokens",
+        type=_count,
+        metavar="N",
+        help="write at most N tokens (default: until the context is full)",
+    )
+    group.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="end the reply before TEXT; may be repeated",
+    )
+    command.set_defaults(run=_run(".generate"))
+
+
+def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("models", help="list, fetch, import and compare models")
+    actions = command.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    action = actions.add_parser("list", help="models on this machine, and those that can be fetched by name")
+    action.set_defaults(run=_run(".models", "list_models"))
+    action.add_argument("--json", action="store_true", help="print JSON")
+
+    action = actions.add_parser("get", help="fetch a model")
+    action.add_argument("name", metavar="NAME", help=MODEL_HELP)
+    action.set_defaults(run=_run(".models", "get"))
+
+    action = actions.add_parser("import", help="turn a GGUF file into a folder that MLX loads")
+    action.add_argument("file", metavar="FILE", help="a GGUF file")
+    action.set_defaults(run=_run(".models", "import_file"))
+
+    action = actions.add_parser("check", help="say whether one model can draft for another, and if not, why")
+    action.add_argument("target", metavar="TARGET", help=MODEL_HELP)
+    action.add_argument("draft", metavar="DRAFT", help="the small model")
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=_run(".models", "check"))
+
+
+def _bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "bench",
+        help="measure drafting against plain decoding on your own questions",
+        description="Answer each question with and without drafting, in turn and in one process.",
+    )
+    _add_loading(command)
+    _add_drafting(command)
+    group = command.add_argument_group("measuring")
+    group.add_argument(
+        "--workload",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help='JSON lines, each {"category": ..., "prompt": ...} or {"category": ..., "turns": [...]}',
+    )
+    group.add_argument("--limit", type=_count, metavar="N", help="at most N questions a category")
+    group.add_argument("--turns", type=_count, default=1, metavar="N", help="at most N turns a question (default: 1)")
+    group.add_argument("--max-tokens", type=_count, default=64, metavar="N", help="a reply (default: 64)")
+    group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="(default: 0)")
+    group.add_argument("--seed", type=int, default=0, metavar="S", help="of the draws (default: 0)")
+    group.add_argument(
+        "--against",
+        type=_names,
+        default=("plain",),
+        metavar="ARMS",
+        help='what stands beside: "plain" (always there), "mlx-lm" (its speculative loop with --draft), '
+        '"mlx-lm-plain" (its plain loop)',
+    )
+    group.add_argument(
+        "--mlx-lm-drafts",
+        type=_counts,
+        default=(2, 3, 4),
+        metavar="N,...",
+        help="its draft lengths (default: 2,3,4)",
+    )
+    group.add_argument("--repeats", type=_count, default=1, metavar="N", help="runs an arm and question (default: 1)")
+    group.add_argument("--json", type=Path, metavar="OUT", help="write every question's figures to this file")
+    command.set_defaults(run=_run("mlx_spec.bench.command"))
