@@ -89,7 +89,7 @@ def _stream(events: Iterator[PromptProgress | Round | Finished], show: bool) -> 
         for event in events:
             if isinstance(event, PromptProgress):
                 if event.total - event.cached >= LONG_PROMPT:
-                    progress("prompt", "being read", event.done, event.total)
+                    progress("prompt", "the prompt", event.done, event.total)
             elif isinstance(event, Round):
                 progress.clear()
                 rounds.append(event)

@@ -272,6 +272,25 @@ def test_bench(capsys: pytest.CaptureFixture[str], target: str, draft: str, tmp_
     assert data["settings"]["drafters"] == ["lookup", "model"]
 
 
+def test_ctrl_c_reports_what_was_measured(
+    capsys: pytest.CaptureFixture[str], target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pressed(io.StringIO):
+        def write(self, text: str) -> int:
+            if text.startswith("[2/3]"):
+                signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+
+    work, out = tmp_path / "work.jsonl", tmp_path / "out.json"
+    work.write_text('{"prompt": "the road"}\n' * 3)
+    monkeypatch.setattr(sys, "stderr", Pressed())
+    common = ("bench", "--model", target, "--workload", str(work), "--max-tokens", "4")
+    assert main([*common, "--json", str(out)]) == 130
+    monkeypatch.undo()
+    assert "Worst: all 1" in capsys.readouterr().out
+    assert len(json.loads(out.read_text())["prompts"]) == 1
+
+
 def test_bench_problems(capsys: pytest.CaptureFixture[str], target: str, tmp_path: Path) -> None:
     work = tmp_path / "work.jsonl"
     work.write_text('{"prompt": "the road"}\n')

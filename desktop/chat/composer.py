@@ -1,0 +1,253 @@
+"""Where a person writes: grows with the text, Enter sends, Shift-Enter makes a new line, Escape stops a reply.
+
+Never sends while an input method is composing, and never drops what was typed. Knows no chat and no engine.
+"""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QEvent, QMimeData, QRectF, Qt, Signal
+from PySide6.QtGui import QFont, QKeyEvent, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QTextOption
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from desktop.theme import colors_of, mix
+
+WIDEST = 780  # pixels, as the column of messages
+LINES = 8  # to which the field grows before it scrolls
+
+
+class Field(QPlainTextEdit):
+    """The text field itself."""
+
+    entered = Signal()
+    escaped = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setAutoFillBackground(False)
+        option = QTextOption()
+        option.setTextDirection(Qt.LayoutDirection.LayoutDirectionAuto)
+        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.document().setDefaultTextOption(option)
+        self.document().setDocumentMargin(2)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self._fit()
+
+    @property
+    def composing(self) -> bool:
+        """Whether an input method has text that is not settled."""
+        return bool(self.textCursor().block().layout().preeditAreaText())
+
+    def _fit(self) -> None:
+        # A QPlainTextEdit's document measures its height in lines.
+        lines = max(1, min(LINES, math.ceil(self.document().size().height())))
+        height = lines * self.fontMetrics().lineSpacing() + 8
+        if height != self.height() or self.minimumHeight() != height:
+            self.setFixedHeight(height)
+        many = self.document().size().height() > LINES
+        policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if many else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        if self.verticalScrollBarPolicy() != policy:
+            self.setVerticalScrollBarPolicy(policy)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self.composing:
+            event.ignore()  # the key belongs to the input method
+            return
+        shift = bool(event.modifiers() & (Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.AltModifier))
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            if shift:
+                self.textCursor().insertText("\n")
+                self.ensureCursorVisible()
+            else:
+                self.entered.emit()
+            return
+        if event.key() == Qt.Key.Key_Escape:
+            self.escaped.emit()
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        if source.hasText():  # plain text, whatever else there is
+            self.textCursor().insertText(source.text().replace("\0", "\ufffd"))
+            self.ensureCursorVisible()
+
+
+class SendButton(QAbstractButton):
+    """A round button: an arrow up sends, a square stops."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFixedSize(32, 32)
+        self.stops = False
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colors = colors_of(self)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self.isEnabled():
+            ground = mix(colors.accent, colors.text, 0.25) if self.isDown() else colors.accent
+            ink = colors.on_accent
+        else:
+            ground, ink = colors.border, colors.base
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(ground)
+        painter.drawEllipse(self.rect().adjusted(1, 1, -1, -1))
+        middle = QRectF(self.rect()).center()
+        x, y = middle.x(), middle.y()
+        if self.stops:
+            painter.setBrush(ink)
+            painter.drawRoundedRect(QRectF(x - 5, y - 5, 10, 10), 1.5, 1.5)
+        else:
+            painter.setPen(QPen(ink, 2.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+            painter.drawLine(round(x), round(y - 6), round(x), round(y + 6))
+            painter.drawLine(round(x - 5), round(y - 1), round(x), round(y - 6))
+            painter.drawLine(round(x + 5), round(y - 1), round(x), round(y - 6))
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(colors.text, 1.5))
+            painter.drawEllipse(self.rect().adjusted(1, 1, -2, -2))
+
+
+class Composer(QWidget):
+    """The field, its button, and a line that says why nothing can be sent."""
+
+    submitted = Signal(str)
+    stop_requested = Signal()
+    text_changed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._generating = False
+        self._allowed = True
+        self._why = ""
+        self.field = Field(self)
+        self.field.setPlaceholderText("Write a message")
+        self.field.setAccessibleName("Message")
+        font = QFont(self.font())
+        if font.pointSizeF() > 0:
+            font.setPointSizeF(font.pointSizeF() * 1.1)
+        self.field.setFont(font)
+        self.button = SendButton(self)
+        self.why = QLabel(self)
+        self.why.setTextFormat(Qt.TextFormat.PlainText)
+        self.why.setWordWrap(True)
+        self.why.setForegroundRole(QPalette.ColorRole.WindowText)
+        self.why.hide()
+        across = QHBoxLayout()
+        across.setContentsMargins(14, 6, 7, 6)
+        across.setSpacing(8)
+        across.addWidget(self.field, 1)
+        across.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 6, 20, 12)
+        layout.setSpacing(4)
+        layout.addWidget(self.why)
+        layout.addLayout(across)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setFocusProxy(self.field)
+        self.field.entered.connect(self._submit)
+        self.field.escaped.connect(self._stop)
+        self.field.textChanged.connect(self._changed)
+        self.button.clicked.connect(self._pressed)
+        self._refresh()
+
+    def text(self) -> str:
+        """What is in the field."""
+        return self.field.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        """Put a text into the field, the cursor at its end. It can be undone."""
+        if text == self.text():
+            return
+        cursor = self.field.textCursor()
+        cursor.beginEditBlock()
+        cursor.select(cursor.SelectionType.Document)
+        cursor.insertText(text.replace("\0", "\ufffd"))
+        cursor.endEditBlock()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.field.setTextCursor(cursor)
+
+    def set_generating(self, generating: bool) -> None:
+        """While a reply is written the button stops it; writing goes on, sending waits."""
+        self._generating = generating
+        self._refresh()
+
+    def set_enabled_to_send(self, enabled: bool, why: str = "") -> None:
+        """Allow sending, or say why it is not possible now. Writing is always possible."""
+        self._allowed, self._why = enabled, why
+        self._refresh()
+
+    def _changed(self) -> None:
+        self._refresh()
+        self.text_changed.emit(self.text())
+
+    def _refresh(self) -> None:
+        self.button.stops = self._generating
+        name = "Stop" if self._generating else "Send"
+        self.button.setAccessibleName(name)
+        self.button.setToolTip("Stop (Esc)" if self._generating else "Send (Enter)")
+        filled = not self.field.document().isEmpty()
+        self.button.setEnabled(self._generating or (self._allowed and filled))
+        self.why.setText(self._why)
+        self.why.setVisible(bool(self._why) and not self._allowed)
+        self.button.update()
+
+    def _pressed(self) -> None:
+        if self._generating:
+            self.stop_requested.emit()
+        else:
+            self._submit()
+
+    def _stop(self) -> None:
+        if self._generating:
+            self.stop_requested.emit()
+
+    def _submit(self) -> None:
+        text = self.text()
+        if self._generating or not self._allowed or not text.strip() or self.field.composing:
+            return
+        self.set_text("")
+        self.submitted.emit(text)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        side = max(20, (self.width() - WIDEST) // 2)
+        layout = self.layout()
+        if layout is not None and layout.contentsMargins().left() != side:
+            layout.setContentsMargins(side, 6, side, 12)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colors = colors_of(self)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), colors.base)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        box = QRectF(self.field.geometry().united(self.button.geometry())).adjusted(-12, -5, 6, 5)
+        focused = self.field.hasFocus()
+        painter.setPen(QPen(colors.accent if focused else colors.border, 1.5 if focused else 1.0))
+        painter.setBrush(colors.base)
+        painter.drawRoundedRect(box, 18, 18)

@@ -1,0 +1,348 @@
+"""One message of the transcript: what the person wrote in a bubble, a reply in plain flow, and what can be done.
+
+Knows message rows and rounds; does not know the store, the engine or the other messages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QEnterEvent, QFont, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QToolButton, QVBoxLayout, QWidget
+
+from desktop.chat.document_view import DocumentView
+from desktop.chat.typesetter import Rejected
+from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
+from desktop.theme import colors_of
+from mlx_spec.events import Finished, PromptProgress, Round, Span
+
+if TYPE_CHECKING:
+    from desktop.store import MessageRow
+
+SHOWN = 200_000  # characters; more of one message is not laid out, only copied
+FOOTER = 26
+BUBBLE = 0.78  # of the width, at most
+
+
+class QuietButton(QToolButton):
+    """A text button that is seen only while its message is looked at, or while it has the focus."""
+
+    def __init__(self, text: str, name: str, parent: MessageView) -> None:
+        super().__init__(parent)
+        self.setText(text)
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setAutoRaise(True)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._message = parent
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._message.awake or self.hasFocus() or self.isChecked():
+            super().paintEvent(event)
+
+
+class Bubble(QWidget):
+    """The rounded ground behind what the person wrote."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colors_of(self).bubble)
+        painter.drawRoundedRect(self.rect(), 14, 14)
+
+
+class MessageView(QWidget):
+    """A message and the row under it."""
+
+    edit_requested = Signal(int, str)
+    regenerate_requested = Signal(int)
+    restart_requested = Signal()
+
+    def __init__(self, row: MessageRow, font: QFont | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.row = row
+        self.is_user = row.role == "user"
+        self.rounds_provider: Callable[[int], list[Round]] | None = None
+        self._hovered = False
+        self._last = False
+        self._length = 0
+        self.view = DocumentView(self, font)
+        self.view.setAccessibleName("You wrote" if self.is_user else f"Reply by {row.model or 'the model'}")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        small = QFont(self.font())
+        small.setPointSizeF(max(7.0, small.pointSizeF() * 0.88))
+        self._small = small
+        self.status = QLabel(self)
+        self.bar = QProgressBar(self)
+        self._build_footer()
+        if self.is_user:
+            self._build_bubble(layout)
+        else:
+            self._build_reply(layout)
+        layout.addWidget(self._footer)
+        self._fill(row)
+        self._recolor()
+
+    @property
+    def awake(self) -> bool:
+        """Whether the buttons under the message are seen."""
+        return self._hovered or self._last
+
+    # --------------------------------------------------------------------------------------- building
+
+    def _build_bubble(self, layout: QVBoxLayout) -> None:
+        self.status.hide()
+        self.bar.hide()
+        self._bubble = Bubble(self)
+        inside = QVBoxLayout(self._bubble)
+        inside.setContentsMargins(14, 8, 14, 8)
+        inside.addWidget(self.view)
+        across = QHBoxLayout()
+        across.addStretch(1)
+        across.addWidget(self._bubble)
+        layout.addLayout(across)
+
+    def _build_reply(self, layout: QVBoxLayout) -> None:
+        self.header = QLabel(self.row.model or "Reply", self)
+        bold = QFont(self._small)
+        bold.setWeight(QFont.Weight.DemiBold)
+        self.header.setFont(bold)
+        self.header.setTextFormat(Qt.TextFormat.PlainText)
+        self.status.setWordWrap(True)
+        self.status.setTextFormat(Qt.TextFormat.PlainText)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(4)
+        self.bar.setMaximumWidth(240)
+        self.bar.setAccessibleName("Prompt read")
+        self.bar.hide()
+        layout.addWidget(self.header)
+        layout.addWidget(self.view)
+        layout.addWidget(self.status)
+        layout.addWidget(self.bar)
+
+    def _build_footer(self) -> None:
+        self._footer = QWidget(self)
+        self._footer.setFixedHeight(FOOTER)
+        across = QHBoxLayout(self._footer)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.setSpacing(2)
+        self.stats = QLabel(self._footer)
+        self.stats.setFont(self._small)
+        self.copy_button = self._button("Copy", "Copy this message", self.copy_text)
+        self.markdown_button = self._button("Copy as Markdown", "Copy this reply as Markdown", self.copy_markdown)
+        self.edit_button = self._button("Edit", "Edit this message and run again", self._edit)
+        self.regenerate_button = self._button("Regenerate", "Write this reply again", self._regenerate)
+        self.drafts_button = self._button("Drafts", "Show what was drafted and rejected here", None)
+        self.drafts_button.setCheckable(True)
+        self.drafts_button.toggled.connect(self.show_all_drafts)
+        self.restart_button = self._button("Restart engine", "Start the engine again", self.restart_requested.emit)
+        if self.is_user:
+            across.addStretch(1)
+            for button in (self.copy_button, self.edit_button):
+                across.addWidget(button)
+            for button in (self.markdown_button, self.regenerate_button, self.drafts_button):
+                button.hide()
+            self.restart_button.hide()
+            self.stats.hide()
+            return
+        self.edit_button.hide()
+        across.addWidget(self.stats)
+        across.addSpacing(8)
+        for button in (
+            self.restart_button,
+            self.regenerate_button,
+            self.copy_button,
+            self.markdown_button,
+            self.drafts_button,
+        ):
+            across.addWidget(button)
+        across.addStretch(1)
+
+    def _button(self, text: str, name: str, act: Callable[[], object] | None) -> QuietButton:
+        button = QuietButton(text, name, self)
+        button.setFont(self._small)
+        if act is not None:
+            button.clicked.connect(lambda _=False: act())
+        return button
+
+    # --------------------------------------------------------------------------------------- content
+
+    def _fill(self, row: MessageRow) -> None:
+        text = row.text
+        if self.is_user or row.role == "system":
+            self.view.typesetter.set_plain(text, self._limited(text))
+        elif text:
+            spans = row.spans if "".join(s.text for s in row.spans) == text else (Span(text),)
+            self._feed(spans, [])
+            if row.state != "writing":
+                self.view.typesetter.finish()
+        self._show_state(row, row.stats)
+
+    @staticmethod
+    def _limited(text: str) -> str:
+        if len(text) <= SHOWN:
+            return text
+        return f"{text[:SHOWN]}\n\n{len(text) - SHOWN:,} more characters are not shown here; Copy gives all of them."
+
+    def append_rounds(self, rounds: Sequence[Round]) -> None:
+        """Add what the rounds of one frame made visible."""
+        if not self.bar.isHidden() or not self.status.isHidden():
+            self._say("")
+        ghosts = [Rejected(at, text, name) for at, text, name in rejected_of(rounds, self._length)]
+        self._feed([span for r in rounds for span in r.spans], ghosts)
+
+    def _feed(self, spans: Sequence[Span], ghosts: list[Rejected]) -> None:
+        typesetter = self.view.typesetter
+        if ghosts and self.row.state == "writing":
+            self.view.add_ghosts(ghosts)
+        room = SHOWN - self._length
+        self._length += sum(len(s.text) for s in spans)
+        if self._length <= SHOWN:
+            typesetter.append([(s.text, s.drafter) for s in spans], ghosts)
+            return
+        if room > 0:
+            shown = "".join(s.text for s in spans)[:room]
+            typesetter.append([(shown, None)])
+        typesetter.keep("".join(s.text for s in spans)[max(0, room) :])
+        self._say(f"This reply is very long: only its first {SHOWN:,} characters are shown; Copy gives all of it.")
+
+    def settle(self) -> None:
+        """Catch up with what was only shown plainly while time was short."""
+        self.view.typesetter.settle()
+
+    def set_progress(self, progress: PromptProgress) -> None:
+        """Show how far the prompt is read, in place of the reply that is still empty."""
+        if self._length:
+            return
+        self._say(progress_line(progress))
+        self.bar.setRange(0, max(1, progress.total))
+        self.bar.setValue(progress.done)
+        self.bar.setVisible(progress.done < progress.total)
+
+    def finish(self, row: MessageRow, stats: Finished | None) -> None:
+        """The reply is complete, or will never be; `row` has its last state."""
+        source = self.view.typesetter.source
+        if row.text.startswith(source) and len(row.text) > len(source):
+            tail = row.text[len(source) :]
+            known = stats.tail if stats is not None else ()
+            spans = known if "".join(s.text for s in known) == tail else (Span(tail),)
+            self._feed(spans, [])
+        self.row = row
+        self.view.typesetter.finish()
+        self._show_state(row, stats or row.stats)
+
+    def _show_state(self, row: MessageRow, stats: Finished | None) -> None:
+        writing = row.state == "writing"
+        if not self.is_user:
+            words = state_line(row.state, row.note)
+            if writing and not row.text:
+                words = "Waiting for the model"
+            if words or not self._held_over():
+                self._say(words)
+        self.stats.setText(stats_line(stats))
+        if self.is_user:
+            return
+        self.stats.setVisible(bool(self.stats.text()))
+        self.restart_button.setVisible(row.state in ("failed", "cut"))
+        for button in (self.regenerate_button, self.copy_button, self.markdown_button):
+            button.setVisible(not writing)
+        drafted = any(span.drafter for span in row.spans) or bool(stats and stats.by_drafter)
+        self.drafts_button.setVisible(not writing and drafted)
+
+    def _held_over(self) -> bool:
+        return self._length > SHOWN
+
+    def _say(self, words: str) -> None:
+        self.status.setText(words)
+        self.status.setVisible(bool(words))
+        if not words:
+            self.bar.hide()
+        self.view.setVisible(self.is_user or self._length > 0 or not words)
+
+    # ----------------------------------------------------------------------------------------- drafts
+
+    def set_show_drafts(self, shown: bool) -> None:
+        """Tint what drafters proposed, or do not."""
+        self.view.set_show_drafts(shown)
+
+    def set_show_rejected(self, shown: bool) -> None:
+        """Show rejected drafts in the line while they come, or do not."""
+        self.view.set_show_rejected(shown)
+
+    def show_all_drafts(self, shown: bool) -> None:
+        """Show every rejected draft of this reply, standing still, from its stored rounds."""
+        typesetter = self.view.typesetter
+        if shown and not typesetter.rejected and self.rounds_provider is not None:
+            rounds = self.rounds_provider(self.row.id)
+            spans = [span for r in rounds for span in r.spans]
+            got = "".join(span.text for span in spans)
+            if rounds and self.row.text.startswith(got) and len(self.row.text) <= SHOWN:
+                rest = self.row.text[len(got) :]
+                self.view.reset()
+                typesetter = self.view.typesetter
+                ghosts = [Rejected(at, text, name) for at, text, name in rejected_of(rounds)]
+                typesetter.append([(s.text, s.drafter) for s in [*spans, Span(rest)]], ghosts)
+                typesetter.finish()
+        self.view.set_still_ghosts(shown)
+
+    # ---------------------------------------------------------------------------------------- actions
+
+    def copy_text(self) -> None:
+        """Copy the message as plain text: what is read, without marks."""
+        plain = self.view.toPlainText().replace("\ufffc", "").replace("\u200b", "")
+        whole = self.is_user or self._length > SHOWN
+        QGuiApplication.clipboard().setText(self.view.typesetter.source if whole else plain)
+
+    def copy_markdown(self) -> None:
+        """Copy the message's source."""
+        QGuiApplication.clipboard().setText(self.view.typesetter.source)
+
+    def _edit(self) -> None:
+        self.edit_requested.emit(self.row.id, self.row.text)
+
+    def _regenerate(self) -> None:
+        self.regenerate_requested.emit(self.row.id)
+
+    def set_last(self, last: bool) -> None:
+        """The last message keeps its buttons in sight."""
+        if last != self._last:
+            self._last = last
+            self._footer.update()
+
+    # ------------------------------------------------------------------------------------------ looks
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.is_user:
+            document = self.view.document()
+            most = max(80, int(self.width() * BUBBLE) - 28)
+            document.setTextWidth(most)
+            self.view.setFixedWidth(min(most, math.ceil(document.idealWidth()) + 3))
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        self._hovered = True
+        self._footer.update()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._hovered = False
+        self._footer.update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_footer"):
+            self._recolor()
+
+    def _recolor(self) -> None:
+        colors = colors_of(self)
+        labels = [self.stats, self.status] if self.is_user else [self.stats, self.status, self.header]
+        for label in labels:
+            palette = label.palette()
+            if palette.color(label.foregroundRole()) != colors.muted:
+                palette.setColor(label.foregroundRole(), colors.muted)
+                label.setPalette(palette)

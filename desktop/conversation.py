@@ -1,0 +1,424 @@
+"""What happens between a person and the engine, without a window: chats, turns, replies, failures.
+
+A prompt is on the disk before the engine hears of it; a reply is on the disk while it streams, a quarter of a second
+behind at most. The engine may die at any moment: what came is kept and marked, and a restart goes on from there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from desktop.engine_client import EngineClient
+from desktop.macos import Awake
+from desktop.settings import CONTEXT, DRAFT_MODEL, DRAFTERS, LAST_CHAT, MAX_DRAFT, MODEL, RULE, SYSTEM_PROMPT, Settings
+from desktop.store import ChatRow, MessageRow, Store
+from mlx_spec.events import (
+    DrafterSettings,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    Load,
+    Loaded,
+    LoadProgress,
+    Memory,
+    Message,
+    ModelInfo,
+    Problem,
+    PromptProgress,
+    Round,
+    SetDrafters,
+    Stop,
+)
+
+FRAME_MS = 16
+FLUSH_S = 0.25
+TITLE = 60  # characters
+ORDER = ("lookup", "model")  # who is asked first; others follow in the order of their ticks
+
+
+class EngineState(Enum):
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    IDLE = "idle"
+    PREFILLING = "prefilling"
+    GENERATING = "generating"
+    STOPPING = "stopping"
+    DEAD = "dead"
+
+
+STAGES = {"download": "Downloading", "import": "Importing", "read": "Loading", "check": "Checking"}
+
+
+@dataclass(slots=True)
+class Writing:
+    """The reply that is being written. `shown` is all text so far; `unsaved` its rounds not yet on the disk."""
+
+    row: MessageRow
+    request: int
+    unsaved: list[Round] = field(default_factory=list)
+    saved_at: float = field(default_factory=time.monotonic)
+
+
+class Conversation(QObject):
+    """Owns what happens; the store, the settings and the engine's process are lent to it."""
+
+    chats_changed = Signal(list)
+    chat_opened = Signal(object, list)
+    message_added = Signal(object)
+    rounds_arrived = Signal(int, list)
+    prompt_progress = Signal(int, object)
+    reply_finished = Signal(object, object)
+    problem = Signal(object)
+    state_changed = Signal(object, str, float)
+    model_loaded = Signal(object)
+    memory_changed = Signal(object)
+    drafters_changed = Signal(object)
+
+    def __init__(self, store: Store, settings: Settings, client: EngineClient) -> None:
+        super().__init__()
+        self._store, self._settings, self._client = store, settings, client
+        self._state, self._text, self._progress = EngineState.NO_MODEL, "No model is loaded", -1.0
+        self._info: ModelInfo | None = None
+        self._chat: ChatRow | None = None
+        self._writing: Writing | None = None
+        self._waiting: MessageRow | None = None  # a prompt that the engine could not take yet
+        self._numbers = itertools.count(1)
+        self._loading = 0
+        self._models = ("", "")
+        self._awake = Awake()
+        self._closed = False
+        self._frame = QTimer(self)
+        self._frame.setInterval(FRAME_MS)
+        self._frame.timeout.connect(self._drain)
+        client.arrived.connect(self._drain)
+        client.died.connect(self._died)
+        settings.changed.connect(self._setting_changed)
+
+    # -------------------------------------------------------------------------------------------- state
+
+    @property
+    def state(self) -> EngineState:
+        return self._state
+
+    @property
+    def info(self) -> ModelInfo | None:
+        return self._info
+
+    @property
+    def chat(self) -> ChatRow | None:
+        return self._chat
+
+    def _set_state(self, state: EngineState, text: str, progress: float = -1.0) -> None:
+        if (state, text, progress) == (self._state, self._text, self._progress):
+            return
+        self._state, self._text, self._progress = state, text, progress
+        busy = state in (EngineState.PREFILLING, EngineState.GENERATING, EngineState.STOPPING)
+        self._awake.hold(busy or state is EngineState.LOADING)
+        if busy:
+            self._frame.start()
+        else:
+            self._frame.stop()
+        self.state_changed.emit(state, text, progress)
+
+    # -------------------------------------------------------------------------------------------- engine
+
+    def start(self) -> None:
+        """Show the chats, open the last one, load the chosen models."""
+        self.chats_changed.emit(self._store.chats())
+        last = self._settings.get(LAST_CHAT)
+        chat = self._store.chat(last) if last is not None else None
+        if chat is not None:
+            self.open_chat(chat.id)
+        elif chats := self._store.chats():
+            self.open_chat(chats[0].id)
+        else:
+            self.new_chat()
+        self.load(self._settings.get(MODEL), self._settings.get(DRAFT_MODEL))
+
+    def load(self, model: str, draft: str = "") -> None:
+        """Load a target and maybe a draft model. A running reply is stopped; what came of it stays."""
+        if self._writing is not None:
+            self._end_reply("stopped", "")
+            self._client.close(1.0)  # a load must not wait for a long pass of the old model
+        self._models = (model, draft)
+        self._loading = next(self._numbers)
+        self._set_state(EngineState.LOADING, f"Loading {model}")
+        self._client.start()
+        self._client.send(Load(self._loading, model, draft or None, self._settings.get(CONTEXT)))
+
+    def restart_engine(self) -> None:
+        """Start the engine process anew with the same models."""
+        if self._writing is not None:
+            self._end_reply("cut", "The engine was restarted.")
+        self._info = None
+        self._client.close(1.0)
+        model, draft = self._models
+        self.load(model or self._settings.get(MODEL), draft if model else self._settings.get(DRAFT_MODEL))
+
+    def _died(self, words: str) -> None:
+        self._drain()
+        self._info = None
+        if self._writing is not None:
+            self._end_reply("cut", words)
+        self._set_state(EngineState.DEAD, "The engine is not running")
+        self.problem.emit(Failed(0, words, "Restart the engine; what was written is kept."))
+
+    def set_drafter(self, name: str, on: bool) -> None:
+        """Tick a drafter on or off; from the next round, in mid-reply too."""
+        names = [n for n in self._settings.get(DRAFTERS) if n != name]
+        if on:
+            names.append(name)
+        names.sort(key=lambda n: ORDER.index(n) if n in ORDER else len(ORDER))
+        self._settings.set(DRAFTERS, tuple(names))
+
+    def _drafters(self) -> DrafterSettings:
+        """What is ticked and can run with what is loaded."""
+        wanted = self._settings.drafter_settings()
+        able = self._info.drafters if self._info else wanted.names
+        names = tuple(n for n in wanted.names if n in able)
+        return DrafterSettings(names, wanted.rule, wanted.max_draft)
+
+    def _setting_changed(self, setting: object) -> None:
+        if setting in (DRAFTERS, RULE, MAX_DRAFT):
+            drafters = self._drafters()
+            if self._client.alive:
+                self._client.send(SetDrafters(drafters))
+            self.drafters_changed.emit(drafters)
+
+    # --------------------------------------------------------------------------------------------- chats
+
+    def new_chat(self) -> None:
+        """Open an empty chat: the last one, if it is still empty."""
+        for chat in self._store.chats()[:1]:
+            if not self._store.messages(chat.id):
+                self.open_chat(chat.id)
+                return
+        chat = self._store.new_chat()
+        self.chats_changed.emit(self._store.chats())
+        self.open_chat(chat.id)
+
+    def open_chat(self, chat_id: int) -> None:
+        chat = self._store.chat(chat_id)
+        if chat is None:
+            return
+        self._chat = chat
+        self._settings.set(LAST_CHAT, chat.id)
+        self._save()
+        if self._writing is not None:
+            self._store.flush()
+        self.chat_opened.emit(chat, self._store.messages(chat_id))
+
+    def rename_chat(self, chat_id: int, title: str) -> None:
+        self._store.rename_chat(chat_id, title.strip()[:200])
+        self._refresh_chats()
+
+    def delete_chat(self, chat_id: int) -> None:
+        if self._writing is not None and self._writing.row.chat_id == chat_id:
+            self.stop()
+        if self._waiting is not None and self._waiting.chat_id == chat_id:
+            self._waiting = None
+        self._store.delete_chat(chat_id)
+        self.chats_changed.emit(self._store.chats())
+        if self._chat is not None and self._chat.id == chat_id:
+            self._chat = None
+            chats = self._store.chats()
+            if chats:
+                self.open_chat(chats[0].id)
+            else:
+                self.new_chat()
+
+    def _refresh_chats(self) -> None:
+        if self._chat is not None:
+            self._chat = self._store.chat(self._chat.id)
+        self.chats_changed.emit(self._store.chats())
+
+    # --------------------------------------------------------------------------------------------- turns
+
+    def send(self, text: str) -> None:
+        """Say something in the open chat. Kept at once; answered now, or as soon as the engine is ready.
+
+        Raises `Problem`, with nothing changed, if a reply is still being written or the disk does not take it.
+        """
+        if not text.strip():
+            return
+        self._refuse_while_busy()
+        if self._chat is None:
+            self.new_chat()
+        assert self._chat is not None
+        path = self._store.messages(self._chat.id)
+        self._say(self._chat, path[-1].id if path else None, text)
+
+    def edit(self, message_id: int, text: str) -> None:
+        """Say it differently: a sibling of the message, which stays as it was, with a reply of its own."""
+        row = self._store.message(message_id)
+        if row is None or not text.strip():
+            return
+        chat = self._store.chat(row.chat_id)
+        if chat is None:
+            return
+        try:
+            self._refuse_while_busy()
+            self._store.set_head(chat.id, row.parent_id)
+            self.chat_opened.emit(chat, self._store.messages(chat.id))
+            self._say(chat, row.parent_id, text)
+        except Problem as e:
+            self.problem.emit(Failed(0, e.message, e.remedy))
+
+    def regenerate(self, message_id: int) -> None:
+        """Write another reply beside the one that is there."""
+        row = self._store.message(message_id)
+        chat = self._store.chat(row.chat_id) if row else None
+        if row is None or chat is None or row.parent_id is None:
+            return
+        prompt = self._store.message(row.parent_id)
+        if prompt is None:
+            return
+        try:
+            self._refuse_while_busy()
+            self._store.set_head(chat.id, prompt.id)
+            self.chat_opened.emit(chat, self._store.messages(chat.id))
+            self._answer(prompt)
+        except Problem as e:
+            self.problem.emit(Failed(0, e.message, e.remedy))
+
+    def _refuse_while_busy(self) -> None:
+        if self._writing is not None:
+            raise Problem("A reply is still being written.", "Wait for its end, or stop it first.")
+
+    def _say(self, chat: ChatRow, parent: int | None, text: str) -> None:
+        row = self._store.add_message(chat.id, parent, "user", text)
+        if not chat.title:
+            first = next(line for line in row.text.splitlines() if line.strip()).strip()
+            self._store.rename_chat(chat.id, first if len(first) <= TITLE else first[: TITLE - 1].rstrip() + "…")
+        self.message_added.emit(row)
+        self._refresh_chats()
+        self._answer(row)
+
+    def _answer(self, prompt: MessageRow) -> None:
+        if self._state is not EngineState.IDLE or self._info is None:
+            self._waiting = prompt
+            if self._state in (EngineState.DEAD, EngineState.NO_MODEL):
+                self.problem.emit(
+                    Failed(0, "Your message is kept; the engine is not ready.", "It is answered once a model is there.")
+                )
+            return
+        self._waiting = None
+        path = self._store.messages(prompt.chat_id)
+        messages = [Message(m.role, m.text) for m in path if m.text or m.role == "user"]
+        if system := self._settings.get(SYSTEM_PROMPT).strip():
+            messages.insert(0, Message("system", system))
+        row = self._store.add_message(prompt.chat_id, prompt.id, "assistant", "", "writing", self._info.model)
+        self._writing = Writing(row, next(self._numbers))
+        self.message_added.emit(row)
+        self._set_state(EngineState.PREFILLING, "Reading the prompt", 0.0)
+        self._client.send(
+            Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters())
+        )
+
+    def stop(self) -> None:
+        """Stop the reply after the pass that is running; what came stays."""
+        if self._writing is not None and self._state is not EngineState.DEAD:
+            self._client.send(Stop(self._writing.request))
+            self._set_state(EngineState.STOPPING, "Stopping")
+
+    # -------------------------------------------------------------------------------------------- events
+
+    def _drain(self) -> None:
+        """Take what the engine said; all rounds of one frame are shown together."""
+        rounds: list[Round] = []
+        for event in self._client.drain():
+            if isinstance(event, Round):
+                if self._writing is not None and event.request == self._writing.request:
+                    rounds.append(event)
+                continue
+            if rounds:
+                self._take_rounds(rounds)
+                rounds = []
+            self._take(event)
+        if rounds:
+            self._take_rounds(rounds)
+        if self._writing is not None and time.monotonic() - self._writing.saved_at > FLUSH_S:
+            self._save()
+
+    def _take_rounds(self, rounds: list[Round]) -> None:
+        if self._writing is None:
+            return
+        self._writing.unsaved += rounds
+        if self._state is EngineState.PREFILLING:
+            self._set_state(EngineState.GENERATING, "Writing")
+        self.rounds_arrived.emit(self._writing.row.id, rounds)
+
+    def _save(self) -> None:
+        if self._writing is None:
+            return
+        self._writing.saved_at = time.monotonic()
+        if self._writing.unsaved:
+            self._store.append_rounds(self._writing.row.id, self._writing.unsaved)
+            self._writing.unsaved = []
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Memory):
+            self.memory_changed.emit(event)
+        elif isinstance(event, LoadProgress) and event.request == self._loading:
+            share = event.done / event.total if event.total else -1.0
+            self._set_state(EngineState.LOADING, f"{STAGES.get(event.stage, event.stage)} {event.what}", share)
+        elif isinstance(event, Loaded) and event.request == self._loading:
+            self._info = event.info
+            self._set_state(EngineState.IDLE, "Ready")
+            self.model_loaded.emit(event.info)
+            self.drafters_changed.emit(self._drafters())
+            if self._waiting is not None:
+                self._answer(self._waiting)
+        elif isinstance(event, Failed) and event.request == self._loading:
+            self._info = None
+            self._set_state(EngineState.NO_MODEL, "No model is loaded")
+            self.problem.emit(event)
+        elif self._writing is not None and getattr(event, "request", None) == self._writing.request:
+            self._take_of_reply(event)
+
+    def _take_of_reply(self, event: Event) -> None:
+        assert self._writing is not None
+        if isinstance(event, PromptProgress):
+            self.prompt_progress.emit(self._writing.row.id, event)
+            if self._state is EngineState.PREFILLING:
+                self._set_state(EngineState.PREFILLING, "Reading the prompt", event.done / max(1, event.total))
+        elif isinstance(event, Finished):
+            self._end_reply("stopped" if event.reason == "stopped" else "done", "", event)
+            self._set_state(EngineState.IDLE, "Ready")
+        elif isinstance(event, Failed):
+            self._end_reply("failed", event.message)
+            self._set_state(EngineState.IDLE, "Ready")
+            self.problem.emit(event)
+
+    def _end_reply(self, state: str, note: str, finished: Finished | None = None) -> None:
+        """The reply is over, well or not: what came is on the disk and marked."""
+        writing = self._writing
+        if writing is None:
+            return
+        self._save()
+        self._writing = None
+        try:
+            row = self._store.finish(writing.row.id, state, note, finished, finished.tail if finished else ())
+        except Problem as e:
+            row = writing.row
+            self.problem.emit(Failed(0, e.message, e.remedy))
+        self.reply_finished.emit(row, finished)
+
+    def close(self) -> None:
+        """Keep what came, end the engine. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._frame.stop()
+        self._drain()
+        if self._writing is not None:
+            self._end_reply("cut", "The app was closed while this was written.")
+        self._awake.hold(False)
+        self._client.close()
+        self._store.flush()

@@ -1,0 +1,266 @@
+"""The menu bar: every action with its text, shortcut, explicit menu role and tooltip.
+
+Makes actions and keeps their ticks in step with the settings; the window connects what they do. Every action
+gets a role: left to itself, Qt on macOS moves any action whose text begins with Settings, Options or Setup into
+the application menu.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PySide6.QtCore import QObject, QSignalBlocker, Signal
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+from PySide6.QtWidgets import QApplication, QMenu, QMenuBar
+
+from desktop.settings import (
+    COLOR_SCHEME,
+    DRAFTERS,
+    RULE,
+    SHOW_DRAFTS,
+    SHOW_REJECTED,
+    SHOW_SIDEBAR,
+    Setting,
+    Settings,
+)
+from desktop.theme import drafter_title
+from mlx_spec.events import ModelInfo
+
+Role = QAction.MenuRole
+Key = QKeySequence.StandardKey
+
+SCHEMES = (("system", "As the System"), ("light", "Light"), ("dark", "Dark"))
+RULES = (
+    ("match", "Match: Same Text as Without Drafts", "A draft holds while it equals the token that the model draws"),
+    (
+        "rejection",
+        "Rejection: Same Chances, Other Text",
+        "The papers' rule: exact in distribution; the text depends on the drafts",
+    ),
+)
+HINTS = {
+    "lookup": "Proposes what followed the same words earlier in this chat; costs nothing",
+    "model": "A small model with the same vocabulary writes ahead",
+}
+
+
+class Menus(QObject):
+    """All menus of the main window."""
+
+    drafter_toggled = Signal(str, bool)
+
+    def __init__(self, bar: QMenuBar, settings: Settings, mac: bool | None = None) -> None:
+        super().__init__(bar)
+        self._bar = bar
+        self._settings = settings
+        self._mac = sys.platform == "darwin" if mac is None else mac
+        self._info: ModelInfo | None = None
+        self._ticks: list[tuple[QAction, Setting[bool]]] = []
+        self._choices: list[tuple[QAction, Setting[str], str]] = []
+        self.drafter_actions: dict[str, QAction] = {}
+        self._make_actions()
+        self._fill()
+        self.set_drafters(settings.get(DRAFTERS))
+        self.set_generating(False)
+        settings.changed.connect(self._setting_changed)
+
+    # ------------------------------------------------------------------------------------------- actions
+
+    def _action(
+        self,
+        text: str,
+        keys: QKeySequence.StandardKey | str | None = None,
+        tip: str = "",
+        role: QAction.MenuRole = Role.NoRole,
+    ) -> QAction:
+        action = QAction(text, self)
+        action.setMenuRole(role)
+        if keys is not None:
+            action.setShortcut(QKeySequence(keys))
+        if tip:
+            action.setToolTip(tip)
+            action.setStatusTip(tip)
+        return action
+
+    def _make_actions(self) -> None:
+        make = self._action
+        self.about = make("About Outrider", role=Role.AboutRole)
+        self.preferences = make("Settings…", "Ctrl+,", role=Role.PreferencesRole)
+        self.quit = make("Quit Outrider", Key.Quit, role=Role.QuitRole)
+        if self.quit.shortcut().isEmpty():  # some platforms have no standard key for it
+            self.quit.setShortcut(QKeySequence("Ctrl+Q"))
+        self.new_chat = make("New Chat", Key.New)
+        self.delete_chat = make("Delete Chat…", "Ctrl+Shift+Backspace")
+        self.close_window = make("Close Window", "Ctrl+W")
+        self.stop = make("Stop", "Ctrl+.", "Stop the reply; what came stays")
+        self.regenerate = make("Regenerate Reply", "Ctrl+R", "Answer the last question again")
+        self.choose_model = make("Choose Model…", "Ctrl+Shift+M", "Pick the model and its draft model")
+        self.restart = make("Restart Engine", tip="End the engine process and start it again; chats are kept")
+        self.sampling = make("Sampling…", tip="Temperature, top-p, penalties, seed, stop strings")
+        self.help = make("How Drafting Works", Key.HelpContents, "What the colours and the figures mean")
+        self.edit_actions = {
+            "undo": make("Undo", Key.Undo),
+            "redo": make("Redo", Key.Redo),
+            "cut": make("Cut", Key.Cut),
+            "copy": make("Copy", Key.Copy),
+            "paste": make("Paste", Key.Paste),
+            "selectAll": make("Select All", Key.SelectAll),
+        }
+        for method, action in self.edit_actions.items():
+            action.triggered.connect(_on_focus(method))
+        self.show_drafts = self._tick(
+            "Draft Colours", SHOW_DRAFTS, "Ctrl+Shift+D", "Tint the tokens that a drafter proposed"
+        )
+        self.show_rejected = self._tick(
+            "Rejected Drafts", SHOW_REJECTED, "Ctrl+Shift+R", "Show struck through what did not hold"
+        )
+        self.show_sidebar = self._tick("Sidebar", SHOW_SIDEBAR, "Ctrl+Alt+S", "Rates, drafters and rounds")
+
+    def _tick(self, text: str, setting: Setting[bool], keys: str, tip: str) -> QAction:
+        action = self._action(text, keys, tip)
+        action.setCheckable(True)
+        action.setChecked(self._settings.get(setting))
+        action.toggled.connect(lambda on: self._settings.set(setting, on))
+        self._ticks.append((action, setting))
+        return action
+
+    def _choice(self, group: QActionGroup, text: str, setting: Setting[str], value: str, tip: str) -> QAction:
+        action = self._action(text, tip=tip)
+        action.setCheckable(True)
+        action.setChecked(self._settings.get(setting) == value)
+        action.triggered.connect(lambda: self._settings.set(setting, value))
+        group.addAction(action)
+        self._choices.append((action, setting, value))
+        return action
+
+    # --------------------------------------------------------------------------------------------- menus
+
+    def _menu(self, title: str, parts: Sequence[QAction | QMenu | None]) -> QMenu:
+        menu = QMenu(title, self._bar)
+        menu.setToolTipsVisible(True)
+        for part in parts:
+            if part is None:
+                menu.addSeparator()
+            elif isinstance(part, QMenu):
+                menu.addMenu(part)
+                part.menuAction().setMenuRole(Role.NoRole)
+            else:
+                menu.addAction(part)
+        menu.menuAction().setMenuRole(Role.NoRole)
+        for action in menu.actions():
+            if action.isSeparator():
+                action.setMenuRole(Role.NoRole)
+        return menu
+
+    def _fill(self) -> None:
+        schemes = QActionGroup(self)
+        appearance = self._menu("Appearance", [self._choice(schemes, t, COLOR_SCHEME, v, "") for v, t in SCHEMES])
+        edit = self.edit_actions
+        file_end: list[QAction | QMenu | None] = [None, self.quit] if self._mac else []
+        help_end: list[QAction | QMenu | None] = [None, self.about] if self._mac else []
+        self.settings_menu = self._menu("Settings", [])
+        menus = [
+            self._menu("File", [self.new_chat, None, self.delete_chat, None, self.close_window, *file_end]),
+            self._menu(
+                "Edit",
+                [
+                    edit["undo"],
+                    edit["redo"],
+                    None,
+                    edit["cut"],
+                    edit["copy"],
+                    edit["paste"],
+                    None,
+                    edit["selectAll"],
+                ],
+            ),
+            self._menu("View", [self.show_drafts, self.show_rejected, self.show_sidebar, None, appearance]),
+            self._menu("Chat", [self.stop, self.regenerate]),
+            self._menu("Models", [self.choose_model, None, self.restart]),
+            self.settings_menu,
+            self._menu("Help", [self.help, *help_end]),
+        ]
+        if not self._mac:
+            # macOS has an application menu of its own, into which the roles move these three.
+            menus.insert(0, self._menu("Outrider", [self.about, None, self.preferences, None, self.quit]))
+        for menu in menus:
+            self._bar.addMenu(menu)
+        rules = QActionGroup(self)
+        self.rule_menu = self._menu(
+            "Accept Rule", [self._choice(rules, text, RULE, value, tip) for value, text, tip in RULES]
+        )
+
+    def _fill_settings_menu(self) -> None:
+        menu = self.settings_menu
+        menu.clear()
+        for action in self.drafter_actions.values():
+            menu.addAction(action)
+        menu.addSeparator().setMenuRole(Role.NoRole)
+        menu.addMenu(self.rule_menu)
+        menu.addSeparator().setMenuRole(Role.NoRole)
+        menu.addAction(self.sampling)
+        menu.addAction(self.preferences)
+
+    # -------------------------------------------------------------------------------------- what is now
+
+    def set_model(self, info: ModelInfo) -> None:
+        """Offer the drafters of this model; those that it cannot use are shown with the reason."""
+        self._info = info
+        self.set_drafters(self._settings.get(DRAFTERS))
+
+    def set_drafters(self, on: Sequence[str]) -> None:
+        """Tick the drafters that are on."""
+        info = self._info
+        reasons = dict(info.refused) if info else {}
+        names = list(info.drafters) if info else []
+        names += [n for n in reasons if n not in names]
+        if not info:
+            names = list(dict.fromkeys((*DRAFTERS.default, *on)))
+        if names != list(self.drafter_actions):
+            for action in self.drafter_actions.values():
+                action.deleteLater()
+            self.drafter_actions = {name: self._drafter_action(name, i) for i, name in enumerate(names, start=1)}
+            self._fill_settings_menu()
+        for name, action in self.drafter_actions.items():
+            reason = reasons.get(name)
+            with QSignalBlocker(action):
+                action.setChecked(name in on)
+            # A blocked action does not tell its menu; the tick itself is read when the menu is drawn.
+            action.setEnabled(reason is None)
+            action.setToolTip(reason or HINTS.get(name, "Takes effect from the next round"))
+
+    def _drafter_action(self, name: str, number: int) -> QAction:
+        keys = f"Ctrl+Alt+{number}" if number <= 9 else None
+        action = self._action(drafter_title(name), keys)
+        action.setCheckable(True)
+        action.toggled.connect(lambda on: self.drafter_toggled.emit(name, on))
+        return action
+
+    def set_generating(self, generating: bool, can_regenerate: bool = False) -> None:
+        """Stop is for a running reply, regenerate for a finished one."""
+        self.stop.setEnabled(generating)
+        self.regenerate.setEnabled(can_regenerate and not generating)
+
+    def _setting_changed(self, setting: Setting[Any]) -> None:
+        for tick, tick_setting in self._ticks:
+            if tick_setting is setting:
+                with QSignalBlocker(tick):
+                    tick.setChecked(self._settings.get(tick_setting))
+        for choice, choice_setting, value in self._choices:
+            if choice_setting is setting:
+                choice.setChecked(self._settings.get(choice_setting) == value)
+        if setting is DRAFTERS:
+            self.set_drafters(self._settings.get(DRAFTERS))
+
+
+def _on_focus(method: str) -> Callable[[], None]:
+    """A slot that calls `method` of the widget with the keyboard focus, if it has one of that name."""
+
+    def call() -> None:
+        slot = getattr(QApplication.focusWidget(), method, None)
+        if callable(slot):
+            slot()
+
+    return call

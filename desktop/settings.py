@@ -1,0 +1,220 @@
+"""Every setting, declared once with its type, default, range and words; and the file that keeps them.
+
+Windows are made from these declarations. A value that is out of its range never gets in; a file that cannot be
+read is set aside, not lost. This module knows no widget.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from mlx_spec.events import DrafterSettings, Problem, SamplingSettings
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Generic[T_co]):
+    """One setting. `kind` is bool, int, float, str, tuple (of str) or bytes; `optional` allows None.
+
+    `namespace` is "setting" for what a person chooses and "persist" for what the app remembers by itself.
+    """
+
+    key: str
+    default: T_co
+    kind: type
+    short: str = ""
+    long: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    step: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+    namespace: str = "setting"
+
+    def check(self, value: Any) -> T_co:
+        """The value in its own type. Raises `Problem` naming the setting and what it may be."""
+        name = self.short or self.key
+        if value is None:
+            if self.optional:
+                return self.default if self.default is None else value
+            raise Problem(f"{name} needs a value.", f"The default is {self.default}.")
+        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if self.kind is tuple and isinstance(value, list):
+            value = tuple(value)
+        wrong = not isinstance(value, self.kind) or (self.kind is int and isinstance(value, bool))
+        if wrong or (self.kind is tuple and not all(isinstance(v, str) for v in value)):
+            raise Problem(f"{name} cannot be {value!r}.", f"The default is {self.default!r}.")
+        if self.choices and value not in self.choices:
+            raise Problem(f"{name} cannot be {value!r}.", f"Choose one of {', '.join(self.choices)}.")
+        low, high = self.minimum, self.maximum
+        if self.kind in (int, float):
+            outside = (low is not None and value < low) or (high is not None and value > high)
+            if outside or not math.isfinite(value):
+                allowed = f"{low:g} or more" if high is None and low is not None else f"{low:g} to {high:g}"
+                raise Problem(f"{name} cannot be {value}.", f"It may be {allowed}.")
+        return value
+
+
+MODEL = Setting("model", "starter", str, "Model", "starter, a folder, a GGUF file or a hub id (owner/name).")
+DRAFT_MODEL = Setting("draft_model", "", str, "Draft model", "A small model with the same vocabulary; empty for none.")
+CONTEXT: Setting[int | None] = Setting(
+    "context", None, int, "Context length", "In tokens. Without one, what the model was made for; it takes memory.",
+    minimum=256, maximum=10_000_000, step=1024, optional=True,
+)  # fmt: skip
+DRAFTERS: Setting[tuple[str, ...]] = Setting(
+    "drafters", ("lookup", "model"), tuple, "Drafters", "Asked in this order; effective from the next round."
+)
+RULE = Setting(
+    "rule", "match", str, "Accept rule",
+    "match: the same text with drafts or without. rejection: the same chances, other text.",
+    choices=("match", "rejection"),
+)  # fmt: skip
+MAX_DRAFT = Setting(
+    "max_draft", 16, int, "Longest draft", "Tokens. How many are worth drafting is decided round by round, up to this.",
+    minimum=1, maximum=64, step=1,
+)  # fmt: skip
+TEMPERATURE = Setting(
+    "temperature", 0.7, float, "Temperature", "0 always takes the likeliest token.", minimum=0, maximum=5, step=0.05
+)
+TOP_P = Setting("top_p", 1.0, float, "Top-p", "1 is off.", minimum=0.01, maximum=1, step=0.01)
+TOP_K = Setting("top_k", 0, int, "Top-k", "0 is off.", minimum=0, maximum=100_000, step=1)
+MIN_P = Setting(
+    "min_p", 0.05, float, "Min-p", "Tokens below this share of the likeliest one are left out; 0 is off.",
+    minimum=0, maximum=0.99, step=0.01,
+)  # fmt: skip
+REPETITION_PENALTY = Setting(
+    "repetition_penalty", 1.0, float, "Repetition penalty", "1 is off. Sees the prompt too.",
+    minimum=0.1, maximum=5, step=0.05,
+)  # fmt: skip
+PRESENCE_PENALTY = Setting(
+    "presence_penalty", 0.0, float, "Presence penalty", "0 is off.", minimum=-5, maximum=5, step=0.1
+)
+FREQUENCY_PENALTY = Setting(
+    "frequency_penalty", 0.0, float, "Frequency penalty", "0 is off.", minimum=-5, maximum=5, step=0.1
+)
+SEED: Setting[int | None] = Setting(
+    "seed", None, int, "Seed", "The same seed gives the same text; without one, each reply draws its own.",
+    minimum=0, maximum=2**31 - 1, step=1, optional=True,
+)  # fmt: skip
+MAX_TOKENS: Setting[int | None] = Setting(
+    "max_tokens", None, int, "Longest reply", "In tokens. Without one, until the context is full.",
+    minimum=1, maximum=10_000_000, step=64, optional=True,
+)  # fmt: skip
+STOP: Setting[tuple[str, ...]] = Setting("stop", (), tuple, "Stop strings", "A reply ends before any of these.")
+SYSTEM_PROMPT = Setting("system_prompt", "", str, "System prompt", "Said to the model before every chat.")
+SHOW_DRAFTS = Setting("show_drafts", True, bool, "Draft colours", "Tint and underline drafted tokens that held.")
+SHOW_REJECTED = Setting(
+    "show_rejected", True, bool, "Rejected drafts", "Show drafts that failed, struck through, for a moment."
+)
+SHOW_SIDEBAR = Setting("show_sidebar", True, bool, "Sidebar", "Speed, drafters and rounds, live.")
+COLOR_SCHEME = Setting(
+    "color_scheme", "system", str, "Appearance", "Light, dark, or as the system.", choices=("system", "light", "dark")
+)
+WINDOW_GEOMETRY = Setting("window_geometry", b"", bytes, namespace="persist")
+WINDOW_STATE = Setting("window_state", b"", bytes, namespace="persist")
+SPLITTER = Setting("splitter", b"", bytes, namespace="persist")
+LAST_CHAT: Setting[int | None] = Setting("last_chat", None, int, optional=True, namespace="persist")
+
+SETTINGS: tuple[Setting[Any], ...] = (
+    MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P, REPETITION_PENALTY,
+    PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, SHOW_DRAFTS, SHOW_REJECTED,
+    SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, LAST_CHAT,
+)  # fmt: skip
+
+
+class Settings(QObject):
+    """The values, and the file they live in. Written at once and atomically when one changes."""
+
+    changed = Signal(object)  # the Setting
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._values: dict[str, Any] = {}
+        self.notices: list[str] = []
+        self._read()
+
+    def get(self, setting: Setting[T]) -> T:
+        value: T = self._values.get(setting.key, setting.default)
+        return value
+
+    def set(self, setting: Setting[T], value: T) -> None:
+        """Raises `Problem` if the value is out of its range; nothing changes then."""
+        value = setting.check(value)
+        if value == self.get(setting):
+            return
+        self._values[setting.key] = value
+        self._write()
+        self.changed.emit(setting)
+
+    def sampling(self) -> SamplingSettings:
+        get = self.get
+        return SamplingSettings(
+            temperature=get(TEMPERATURE),
+            top_p=get(TOP_P),
+            top_k=get(TOP_K),
+            min_p=get(MIN_P),
+            repetition_penalty=get(REPETITION_PENALTY),
+            presence_penalty=get(PRESENCE_PENALTY),
+            frequency_penalty=get(FREQUENCY_PENALTY),
+            seed=get(SEED),
+            stop=get(STOP),
+            max_tokens=get(MAX_TOKENS),
+        )
+
+    def drafter_settings(self) -> DrafterSettings:
+        return DrafterSettings(names=self.get(DRAFTERS), rule=self.get(RULE), max_draft=self.get(MAX_DRAFT))
+
+    def _read(self) -> None:
+        try:
+            data = json.loads(self._path.read_text("utf-8"))
+            if not isinstance(data, dict):
+                raise ValueError("it holds no object")
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as e:
+            aside = self._path.with_name(f"settings.broken-{time.strftime('%Y%m%d-%H%M%S')}.json")
+            try:
+                os.replace(self._path, aside)
+                self.notices.append(f"{self._path} could not be read ({e}); it is kept as {aside.name}.")
+            except OSError:
+                self.notices.append(f"{self._path} could not be read ({e}); the defaults are used.")
+            return
+        for setting in SETTINGS:
+            if setting.key not in data:
+                continue
+            try:
+                value = data[setting.key]
+                if setting.kind is bytes:
+                    value = base64.b64decode(value)
+                self._values[setting.key] = setting.check(value)
+            except (Problem, ValueError, TypeError) as e:
+                self.notices.append(f"{self._path}: {setting.key} is not usable ({e}); the default is used.")
+
+    def _write(self) -> None:
+        packed: Callable[[Any], Any] = lambda v: base64.b64encode(v).decode() if isinstance(v, bytes) else v  # noqa: E731
+        data = {k: packed(v) for k, v in self._values.items()}
+        temporary = self._path.with_suffix(".writing")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("w", encoding="utf-8") as f:
+                json.dump(data, f, indent=1, ensure_ascii=False)
+                f.flush()
+                os.fsync(f.fileno())
+            os.replace(temporary, self._path)
+        except OSError as e:
+            # The choice holds for as long as the app runs; losing it later is worth a word, not a failure.
+            self.notices.append(f"{self._path} could not be written ({e.strerror}); changes last until the app ends.")

@@ -1,0 +1,399 @@
+"""Chats, messages and rounds on the disk: SQLite in WAL mode, one writer thread, reads on a connection of their own.
+
+A message is never overwritten: an edit or another try is a sibling with the same parent, and a chat's `head` says
+which leaf is shown. What a reply says is stored with who proposed each piece, and its rounds beside it, so that a
+finished reply can be looked at again with its colours. This module knows events and files; no widget, no engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlx_spec.events import DrafterStats, Finished, Problem, Round, Span
+
+VERSION = 1
+RETRY_S = 1.0
+CUT = "The app ended while this was written."
+
+SCHEMA = """
+CREATE TABLE chats (
+    id INTEGER PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,
+    head INTEGER, composer TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY, chat_id INTEGER NOT NULL REFERENCES chats(id) ON DELETE CASCADE,
+    parent_id INTEGER, role TEXT NOT NULL, text TEXT NOT NULL, runs TEXT NOT NULL DEFAULT '[]',
+    state TEXT NOT NULL, note TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',
+    created REAL NOT NULL, stats TEXT
+);
+CREATE INDEX messages_of_chat ON messages(chat_id, parent_id);
+CREATE TABLE rounds (
+    message_id INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE, seq INTEGER NOT NULL,
+    data TEXT NOT NULL, PRIMARY KEY (message_id, seq)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRow:
+    id: int
+    title: str
+    created: float
+    updated: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """`state` is "done", "writing", "stopped", "failed" or "cut"; `note` says why for the last two."""
+
+    id: int
+    chat_id: int
+    parent_id: int | None
+    role: str
+    text: str
+    state: str
+    created: float
+    note: str = ""
+    spans: tuple[Span, ...] = ()
+    stats: Finished | None = None
+    model: str = ""
+
+
+def runs_of(spans: Sequence[Span]) -> list[list[Any]]:
+    """Spans without their text: [length, drafter]."""
+    return [[len(s.text), s.drafter] for s in spans]
+
+
+def spans_of(text: str, runs: Sequence[Sequence[Any]]) -> tuple[Span, ...]:
+    out, at = [], 0
+    for length, drafter in runs:
+        out.append(Span(text[at : at + length], drafter))
+        at += length
+    return tuple(out)
+
+
+class Store:
+    """The database. Every write goes through one thread; `add_message` returns when its row is on the disk.
+
+    Raises `Problem` if the file belongs to a newer version, is locked or cannot be opened. `on_problem` is called
+    from the writer thread, once, when writing fails; what could not be written is kept and tried again.
+    """
+
+    def __init__(self, path: Path, on_problem: Callable[[Problem], None] | None = None) -> None:
+        self.path = path
+        self.notices: list[str] = []
+        self.on_problem = on_problem
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise Problem(f"{path.parent} cannot be written: {e.strerror}.", "Choose another data folder.") from e
+        self._prepare()
+        self._reader = self._connect()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[sqlite3.Connection], Any], Future[Any]] | None]
+        self._jobs = queue.SimpleQueue()
+        self._told = False
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="store writer", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------------------------------------- opening
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=5, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    def _prepare(self) -> None:
+        try:
+            self._open_file()
+        except sqlite3.OperationalError as e:
+            raise Problem(
+                f"The chats in {self.path} cannot be opened: {e}.",
+                "Close whatever else uses the file, make sure that the disk has room, and start again.",
+            ) from e
+        except sqlite3.DatabaseError:
+            aside = self.path.with_name(f"{self.path.stem}.broken-{time.strftime('%Y%m%d-%H%M%S')}{self.path.suffix}")
+            os.replace(self.path, aside)
+            for ending in ("-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(f"{self.path}{ending}", f"{aside}{ending}")
+            self.notices.append(f"The chats in {self.path} are damaged; the file is kept as {aside.name}.")
+            self._open_file()
+
+    def _open_file(self) -> None:
+        if self.path.exists() and self.path.stat().st_size:
+            # Looked at without write access first: a file of a newer version is not touched.
+            look = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+            try:
+                version = look.execute("PRAGMA user_version").fetchone()[0]
+                look.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            finally:
+                look.close()
+            if version > VERSION:
+                raise Problem(
+                    f"The chats in {self.path} come from a newer Outrider (format {version}; {VERSION} is known).",
+                    "Update Outrider, or start it with another data folder. The file was not touched.",
+                )
+        connection = self._connect()
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+                for statement in SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={VERSION}")
+            connection.execute("UPDATE messages SET state='cut', note=? WHERE state='writing'", (CUT,))
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+    # ------------------------------------------------------------------------------------------- writing
+
+    def _run(self) -> None:
+        connection = self._connect()
+        ending = False
+        while not ending:
+            batch = [self._jobs.get()]
+            while not self._jobs.empty():
+                batch.append(self._jobs.get())
+            ending = None in batch
+            jobs = [job for job in batch if job is not None]
+            while jobs and not self._commit(connection, jobs):
+                if self._closing:
+                    break
+                time.sleep(RETRY_S)
+        connection.close()
+
+    def _commit(
+        self, connection: sqlite3.Connection, jobs: list[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]]
+    ) -> bool:
+        """All jobs in one transaction; False if the disk or a lock stood in the way."""
+        results: list[Any] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job, _ in jobs:
+                results.append(job(connection))
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as e:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            problem = Problem(
+                f"The chats cannot be written to {self.path}: {e}.",
+                "Make room on the disk or close what else uses the file; nothing is lost while the app runs.",
+            )
+            if not self._told and self.on_problem:
+                self.on_problem(problem)
+            self._told = True
+            return False
+        except sqlite3.Error as e:  # a job that the database refuses: say so to whoever asked, and go on
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if len(jobs) == 1:
+                jobs[0][1].set_exception(e)
+                return True
+            return all(self._commit(connection, [job]) for job in jobs)
+        self._told = False
+        for (_, future), result in zip(jobs, results, strict=True):
+            future.set_result(result)
+        return True
+
+    def _write(self, job: Callable[[sqlite3.Connection], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._jobs.put((job, future))
+        return future
+
+    def _wait(self, job: Callable[[sqlite3.Connection], Any], seconds: float = 10.0) -> Any:
+        """Raises `Problem` if the write is not on the disk in time; it is still tried afterwards."""
+        try:
+            return self._write(job).result(seconds)
+        except TimeoutError as e:
+            raise Problem(
+                f"The chats cannot be written to {self.path}.", "Make room on the disk, then try again."
+            ) from e
+
+    def flush(self, seconds: float = 10.0) -> None:
+        """Wait until all that was asked for is on the disk."""
+        self._wait(lambda _: None, seconds)
+
+    def close(self) -> None:
+        """Write what is waiting, then close. A second call does nothing."""
+        if self._closing:
+            return
+        with contextlib.suppress(Problem):
+            self.flush()
+        self._closing = True
+        self._jobs.put(None)
+        self._thread.join(5)
+        self._reader.close()
+
+    # --------------------------------------------------------------------------------------------- chats
+
+    def chats(self) -> list[ChatRow]:
+        """All chats, the latest first."""
+        rows = self._reader.execute("SELECT id, title, created, updated FROM chats ORDER BY updated DESC, id DESC")
+        return [ChatRow(*row) for row in rows]
+
+    def chat(self, chat_id: int) -> ChatRow | None:
+        row = self._reader.execute("SELECT id, title, created, updated FROM chats WHERE id=?", (chat_id,)).fetchone()
+        return ChatRow(*row) if row else None
+
+    def new_chat(self, title: str = "") -> ChatRow:
+        now = time.time()
+        sql = "INSERT INTO chats (title, created, updated) VALUES (?, ?, ?)"
+        number = self._wait(lambda c: c.execute(sql, (title, now, now)).lastrowid)
+        return ChatRow(number, title, now, now)
+
+    def rename_chat(self, chat_id: int, title: str) -> None:
+        self._wait(lambda c: c.execute("UPDATE chats SET title=? WHERE id=?", (title, chat_id)))
+
+    def delete_chat(self, chat_id: int) -> None:
+        self._wait(lambda c: c.execute("DELETE FROM chats WHERE id=?", (chat_id,)))
+
+    def composer_draft(self, chat_id: int) -> str:
+        """What was typed in this chat and not sent."""
+        row = self._reader.execute("SELECT composer FROM chats WHERE id=?", (chat_id,)).fetchone()
+        return row[0] if row else ""
+
+    def set_composer_draft(self, chat_id: int, text: str) -> None:
+        self._wait(lambda c: c.execute("UPDATE chats SET composer=? WHERE id=?", (_plain(text), chat_id)))
+
+    # ------------------------------------------------------------------------------------------ messages
+
+    def add_message(
+        self, chat_id: int, parent_id: int | None, role: str, text: str, state: str = "done", model: str = ""
+    ) -> MessageRow:
+        """A new message under `parent_id`, which becomes the chat's head. On the disk when this returns."""
+        now, text = time.time(), _plain(text)
+
+        def job(c: sqlite3.Connection) -> int:
+            number = c.execute(
+                "INSERT INTO messages (chat_id, parent_id, role, text, state, model, created) VALUES (?,?,?,?,?,?,?)",
+                (chat_id, parent_id, role, text, state, model, now),
+            ).lastrowid
+            c.execute("UPDATE chats SET head=?, updated=? WHERE id=?", (number, now, chat_id))
+            return int(number or 0)
+
+        number = self._wait(job)
+        return MessageRow(number, chat_id, parent_id, role, text, state, now, model=model)
+
+    def append_rounds(self, message_id: int, rounds: Sequence[Round]) -> None:
+        """Add rounds and their text to a reply. Returns at once; the writer thread does it."""
+        if not rounds:
+            return
+        data = json.dumps([asdict(r) for r in rounds], separators=(",", ":"))
+        spans = [s for r in rounds for s in r.spans]
+        first = rounds[0].index
+
+        def job(c: sqlite3.Connection) -> None:
+            c.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?)", (message_id, first, data))
+            self._append(c, message_id, spans)
+
+        self._write(job)
+
+    def _append(self, c: sqlite3.Connection, message_id: int, spans: Sequence[Span]) -> None:
+        text = "".join(s.text for s in spans)
+        if not text:
+            return
+        row = c.execute("SELECT runs FROM messages WHERE id=?", (message_id,)).fetchone()
+        if row is None:
+            return  # the chat was deleted meanwhile
+        runs = json.loads(row[0])
+        for length, drafter in runs_of(spans):
+            if runs and runs[-1][1] == drafter:
+                runs[-1][0] += length
+            else:
+                runs.append([length, drafter])
+        c.execute(
+            "UPDATE messages SET text=text||?, runs=? WHERE id=?",
+            (text, json.dumps(runs, separators=(",", ":")), message_id),
+        )
+
+    def finish(
+        self, message_id: int, state: str, note: str = "", stats: Finished | None = None, tail: Sequence[Span] = ()
+    ) -> MessageRow:
+        """The reply is over: its last text, its state and its figures. On the disk when this returns."""
+        data = json.dumps(asdict(stats)) if stats else None
+
+        def job(c: sqlite3.Connection) -> None:
+            self._append(c, message_id, tail)
+            c.execute("UPDATE messages SET state=?, note=?, stats=? WHERE id=?", (state, note, data, message_id))
+
+        self._wait(job)
+        row = self.message(message_id)
+        if row is None:  # its chat was deleted while it was written
+            return MessageRow(message_id, 0, None, "assistant", "", state, time.time(), note, (), stats)
+        return row
+
+    def message(self, message_id: int) -> MessageRow | None:
+        row = self._reader.execute(f"SELECT {_COLUMNS} FROM messages WHERE id=?", (message_id,)).fetchone()
+        return _message(row) if row else None
+
+    def messages(self, chat_id: int) -> list[MessageRow]:
+        """The shown path, first message first."""
+        head = self._reader.execute("SELECT head FROM chats WHERE id=?", (chat_id,)).fetchone()
+        rows = self._reader.execute(f"SELECT {_COLUMNS} FROM messages WHERE chat_id=?", (chat_id,))
+        by_id = {row[0]: row for row in rows}
+        path, at = [], head[0] if head else None
+        while at in by_id:
+            path.append(_message(by_id[at]))
+            at = by_id[at][2]
+        return path[::-1]
+
+    def siblings(self, message_id: int) -> list[int]:
+        """Ids of the messages with the same parent and role, oldest first, this one included."""
+        rows = self._reader.execute(
+            "SELECT s.id FROM messages s JOIN messages m ON s.chat_id=m.chat_id AND s.parent_id IS m.parent_id"
+            " AND s.role=m.role WHERE m.id=? ORDER BY s.id",
+            (message_id,),
+        )
+        return [row[0] for row in rows]
+
+    def set_head(self, chat_id: int, message_id: int | None) -> None:
+        self._wait(lambda c: c.execute("UPDATE chats SET head=? WHERE id=?", (message_id, chat_id)))
+
+    def rounds(self, message_id: int) -> list[Round]:
+        """All rounds of a reply, in order."""
+        rows = self._reader.execute("SELECT data FROM rounds WHERE message_id=? ORDER BY seq", (message_id,))
+        return [_round(r) for row in rows for r in json.loads(row[0])]
+
+
+_COLUMNS = "id, chat_id, parent_id, role, text, state, created, note, runs, stats, model"
+
+
+def _message(row: Sequence[Any]) -> MessageRow:
+    number, chat, parent, role, text, state, created, note, runs, stats, model = row
+    spans = spans_of(text, json.loads(runs))
+    return MessageRow(number, chat, parent, role, text, state, created, note, spans, _stats(stats), model)
+
+
+def _round(data: dict[str, Any]) -> Round:
+    data["spans"] = tuple(Span(**s) for s in data["spans"])
+    for name in ("drafted", "drafted_text", "tokens"):
+        data[name] = tuple(data[name])
+    return Round(**data)
+
+
+def _stats(text: str | None) -> Finished | None:
+    if not text:
+        return None
+    data = json.loads(text)
+    data["tail"] = tuple(Span(**s) for s in data["tail"])
+    data["by_drafter"] = {k: DrafterStats(**v) for k, v in data["by_drafter"].items()}
+    return Finished(**data)
+
+
+def _plain(text: str) -> str:
+    """What SQLite and every tokenizer take: lone surrogates become U+FFFD, NUL is dropped."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")

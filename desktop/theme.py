@@ -1,0 +1,187 @@
+"""Colours, drafter names and drafter marks, for light and dark, out of a widget's own palette.
+
+Every drafter has a hue (told apart by colour-blind people too) and a line style: the colour is never the only
+sign. This module does not know which drafters a model has, and it never touches the application's palette.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from PySide6.QtGui import QColor, QPalette, QTextCharFormat
+from PySide6.QtWidgets import QWidget
+
+_Underline = QTextCharFormat.UnderlineStyle
+
+# In the order in which they are shown. A name that is not here gets a readable title and a hue of its own.
+_TITLES = {
+    "lookup": "Prompt lookup",
+    "model": "Draft model",
+    "suffix": "Suffix lookup",
+    "layer_skip": "Layer skip",
+    "medusa": "Medusa heads",
+    "eagle3": "EAGLE-3",
+    "mtp": "Multi-token heads",
+    "dflash": "DFlash",
+}
+
+# hue as (light ink, dark ink); the inks are Okabe and Ito's colours, darkened or lightened until they read.
+_HUES = {
+    "lookup": ("#005f99", "#6cc3f5"),
+    "model": ("#8f5200", "#f0b23c"),
+    "suffix": ("#00684c", "#3fcf9f"),
+    "layer_skip": ("#93346f", "#e59ac3"),
+    "medusa": ("#a84300", "#ff9a5c"),
+    "eagle3": ("#6b6000", "#e6dc4c"),
+    "mtp": ("#3b4bb5", "#a9b4ff"),
+    "dflash": ("#5a5a5a", "#c4c4c4"),
+}
+
+_LINES = {
+    "lookup": _Underline.DotLine,
+    "model": _Underline.SingleUnderline,
+    "suffix": _Underline.DashUnderline,
+    "layer_skip": _Underline.WaveUnderline,
+    "medusa": _Underline.DashDotLine,
+    "eagle3": _Underline.DashDotDotLine,
+    "mtp": _Underline.DashUnderline,
+    "dflash": _Underline.DotLine,
+}
+
+_LINE_WORDS = {
+    _Underline.SingleUnderline: "solid line",
+    _Underline.DotLine: "dotted line",
+    _Underline.DashUnderline: "dashed line",
+    _Underline.WaveUnderline: "wavy line",
+    _Underline.DashDotLine: "dash-dot line",
+    _Underline.DashDotDotLine: "dash-dot-dot line",
+}
+
+READABLE = 4.5  # contrast ratio of body text (WCAG AA)
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterStyle:
+    """How a drafter's tokens look: `tint` behind them, `ink` for lines, charts and its name."""
+
+    name: str
+    title: str
+    ink: QColor
+    tint: QColor
+    line: QTextCharFormat.UnderlineStyle
+    line_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Colors:
+    """What the window paints with besides the palette's own roles."""
+
+    dark: bool
+    text: QColor
+    muted: QColor
+    base: QColor
+    panel: QColor  # behind code
+    bubble: QColor  # behind what the person wrote
+    border: QColor
+    accent: QColor
+    on_accent: QColor
+    danger: QColor
+    ghost: QColor  # rejected drafts
+
+
+def contrast(first: QColor, second: QColor) -> float:
+    """The WCAG contrast ratio of two opaque colours, 1 to 21."""
+
+    def luminance(color: QColor) -> float:
+        parts = []
+        for value in (color.redF(), color.greenF(), color.blueF()):
+            parts.append(value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4)
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def mix(first: QColor, second: QColor, share: float) -> QColor:
+    """`share` of `second` in `first`, 0 to 1, opaque."""
+    keep = 1.0 - share
+    return QColor(
+        round(first.red() * keep + second.red() * share),
+        round(first.green() * keep + second.green() * share),
+        round(first.blue() * keep + second.blue() * share),
+    )
+
+
+def readable(color: QColor, background: QColor, ratio: float = READABLE) -> QColor:
+    """`color`, moved towards black or white until it reads on `background` with at least `ratio`."""
+    black, white = QColor("#000000"), QColor("#ffffff")
+    goal = white if contrast(white, background) > contrast(black, background) else black
+    for step in range(21):
+        moved = mix(color, goal, step / 20)
+        if contrast(moved, background) >= ratio:
+            return moved
+    return goal
+
+
+def is_dark(palette: QPalette) -> bool:
+    """Whether a palette is a dark one."""
+    return palette.color(QPalette.ColorRole.Base).lightnessF() < 0.5
+
+
+def colors_of(widget: QWidget) -> Colors:
+    """The colours that go with a widget's palette."""
+    return colors(widget.palette())
+
+
+def colors(palette: QPalette) -> Colors:
+    """The colours that go with a palette; each text colour reads on what it is meant to stand on."""
+    role = QPalette.ColorRole
+    return _colors(palette.color(role.Base).rgb(), palette.color(role.Text).rgb(), palette.color(role.Accent).rgb())
+
+
+@lru_cache(maxsize=16)
+def _colors(base_rgb: int, text_rgb: int, accent_rgb: int) -> Colors:
+    base, accent = QColor(base_rgb), QColor(accent_rgb)
+    dark = base.lightnessF() < 0.5
+    text = readable(QColor(text_rgb), base)
+    panel = mix(base, text, 0.06 if not dark else 0.08)
+    bubble = mix(base, accent, 0.13 if not dark else 0.26)
+    accent = readable(accent, base)
+    white, black = QColor("#ffffff"), QColor("#000000")
+    return Colors(
+        dark=dark,
+        text=text,
+        muted=readable(mix(base, text, 0.6), panel),
+        base=base,
+        panel=panel,
+        bubble=bubble,
+        border=mix(base, text, 0.16),
+        accent=accent,
+        on_accent=white if contrast(white, accent) >= contrast(black, accent) else black,
+        danger=readable(QColor("#ff7b6b" if dark else "#b3261e"), panel),
+        ghost=readable(mix(base, text, 0.6), panel),
+    )
+
+
+def drafter_title(name: str) -> str:
+    """A drafter's name for a person: "lookup" is "Prompt lookup"; an unknown name is made readable."""
+    known = _TITLES.get(name)
+    return known if known is not None else name.replace("_", " ").strip().capitalize() or "Drafter"
+
+
+def drafter_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """`names` in the order in which they are shown, unknown ones last by name."""
+    known = list(_TITLES)
+    return tuple(sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n)))
+
+
+@lru_cache(maxsize=64)
+def drafter_style(name: str, dark: bool) -> DrafterStyle:
+    """The mark of a drafter on a light or dark scheme. Body text reads on its tint with 4.5:1 or more."""
+    keys = list(_HUES)
+    key = name if name in _HUES else keys[sum(name.encode()) % len(keys)]
+    ink = QColor(_HUES[key][1 if dark else 0])
+    tint = mix(QColor("#1e1e1e"), ink, 0.24) if dark else mix(QColor("#ffffff"), ink, 0.15)
+    line = _LINES[key]
+    return DrafterStyle(name, drafter_title(name), ink, tint, line, _LINE_WORDS[line])

@@ -1,0 +1,136 @@
+"""A message set while it arrives is the message set at once, and its marks sit on the right words."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from PySide6.QtGui import QFont, QGuiApplication, QTextDocument
+from pytestqt.qtbot import QtBot
+
+from desktop.chat.typesetter import Rejected, Typesetter
+from desktop.theme import colors
+
+SAMPLE = (
+    "Here is **how** it `works` 😀 and [a link](https://example.org/how).\n\n## Steps\n\n1. **Read** it\n2. Split\n\n"
+    "```python\ndef f(a):\n    return a\n```\n- one\n- two\n  - three\n\n| n | v |\n|---|---|\n| a | 1 |\n\n"
+    "> quoted\n\nשלום עולם\n\nthe *end*"
+)
+
+
+def make() -> Typesetter:
+    document = QTextDocument()
+    document.setUndoRedoEnabled(False)
+    made = Typesetter(document, QFont(), colors(QGuiApplication.palette()))
+    made.keep_alive = document  # type: ignore[attr-defined]
+    return made
+
+
+def pieces(text: str, seed: int) -> list[str]:
+    pick, at, found = random.Random(seed), 0, []
+    while at < len(text):
+        size = pick.randint(1, 9)
+        found.append(text[at : at + size])
+        at += size
+    return found
+
+
+def text_at(made: Typesetter, start: int, end: int) -> str:
+    return made.document.toRawText().encode("utf-16-le")[start * 2 : end * 2].decode("utf-16-le", "replace")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_streamed_is_the_same_as_set_at_once(qtbot: QtBot, seed: int) -> None:
+    whole, streamed = make(), make()
+    whole.append([(SAMPLE, None)])
+    whole.finish()
+    for k, piece in enumerate(pieces(SAMPLE, seed)):
+        streamed.append([(piece, "model" if k % 2 else None)])
+    streamed.finish()
+    assert streamed.source == SAMPLE
+    assert streamed.document.toRawText() == whole.document.toRawText()
+    assert streamed.document.toMarkdown() == whole.document.toMarkdown()
+    assert [(p.language, p.code) for p in streamed.panels] == [("python", "def f(a):\n    return a")]
+
+
+@pytest.mark.parametrize("word", ["how", "works", "Read", "return a", "three", "1 |", "😀", "עולם", "end"])
+def test_a_drafted_word_keeps_its_mark(qtbot: QtBot, word: str) -> None:
+    made = make()
+    before, _, after = SAMPLE.partition(word)
+    made.append([(before, None), (word, "lookup"), (after, None)])
+    made.finish()
+    assert [r.drafter for r in made.runs] == ["lookup"]
+    got = text_at(made, made.runs[0].start, made.runs[0].end)
+    assert got.strip("\ufdd0\ufdd1\u2029") == word.rstrip(" |")
+
+
+def test_marks_are_not_in_the_text(qtbot: QtBot) -> None:
+    made = make()
+    ghost = Rejected(5, "wrong", "model", room=30.0)
+    made.standing.append(ghost)
+    made.append([("some ", None), ("words", "model")], [ghost])
+    block = made.document.firstBlock()
+    assert len(block.layout().formats()) == 2
+    assert "wrong" not in made.document.toPlainText()
+    assert "￼" not in made.document.toRawText()
+    assert not block.charFormat().background().isOpaque()
+    made.show_drafts = False
+    made.rejected[0].room = 0.0
+    made.lay_marks(0)
+    assert block.layout().formats() == []
+
+
+def test_rejected_drafts_stay_at_their_word(qtbot: QtBot) -> None:
+    made = make()
+    made.append([("a **bold", None), ("** word", None)], [Rejected(8, "er", "model")])
+    made.append([(" more\n\nnext", None)])
+    assert text_at(made, 0, made.rejected[0].place) == "a bold"
+
+
+def test_html_and_pictures_are_text(qtbot: QtBot) -> None:
+    made = make()
+    made.append([("<b>x</b> <script>1</script> ![alt words](https://example.org/a.png) y", None)])
+    made.finish()
+    text = made.document.toPlainText()
+    assert "<b>x</b>" in text
+    assert "<script>" in text
+    assert "alt words" in text
+    assert "￼" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\0b\ud800c\r\nd\ufffce\u2029f\ufdd0g",
+        "> " * 3000 + "deep",
+        "[" * 30_000,
+        "*" * 30_000 + "x",
+        "`" * 30_000,
+        "- " * 4_000,
+        "x" * 250_000,
+        "|" * 10_000 + "\n" + "|-" * 5_000,
+        "\n" * 50_000,
+        "```\n" * 3_001,
+        "a\n\n" * 50_000,
+        "![" * 300 + "](" * 300,
+    ],
+)
+def test_hostile_text_neither_hangs_nor_raises(qtbot: QtBot, text: str) -> None:
+    made = make()
+    start = time.perf_counter()
+    made.append([(text, "model")])
+    made.finish()
+    assert time.perf_counter() - start < 4
+    assert made.source == text
+
+
+def test_a_rushed_block_is_rendered_when_idle(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make()
+    monkeypatch.setattr("desktop.chat.typesetter.FRAME_S", 0.0)
+    made.append([("a **b", None)])
+    made.append([("c** d", None)])
+    assert made.document.toPlainText() == "a **bc** d"
+    assert made.settle()
+    assert made.document.toPlainText() == "a bc d"
+    assert not made.settle()
