@@ -96,7 +96,7 @@ class Conversation(QObject):
         self._frame = QTimer(self)
         self._frame.setInterval(FRAME_MS)
         self._frame.timeout.connect(self._drain)
-        client.arrived.connect(self._drain)
+        client.arrived.connect(self._wake)
         client.died.connect(self._died)
         settings.changed.connect(self._setting_changed)
 
@@ -162,6 +162,8 @@ class Conversation(QObject):
         self.load(model or self._settings.get(MODEL), draft if model else self._settings.get(DRAFT_MODEL))
 
     def _died(self, words: str) -> None:
+        if self._client.alive:
+            return  # said of a process that has been replaced meanwhile
         self._drain()
         self._info = None
         if self._writing is not None:
@@ -245,7 +247,7 @@ class Conversation(QObject):
 
         Raises `Problem`, with nothing changed, if a reply is still being written or the disk does not take it.
         """
-        if not text.strip():
+        if not text.strip("\0 \t\r\n"):
             return
         self._refuse_while_busy()
         if self._chat is None:
@@ -257,7 +259,7 @@ class Conversation(QObject):
     def edit(self, message_id: int, text: str) -> None:
         """Say it differently: a sibling of the message, which stays as it was, with a reply of its own."""
         row = self._store.message(message_id)
-        if row is None or not text.strip():
+        if row is None or not text.strip("\0 \t\r\n"):
             return
         chat = self._store.chat(row.chat_id)
         if chat is None:
@@ -294,7 +296,7 @@ class Conversation(QObject):
     def _say(self, chat: ChatRow, parent: int | None, text: str) -> None:
         row = self._store.add_message(chat.id, parent, "user", text)
         if not chat.title:
-            first = next(line for line in row.text.splitlines() if line.strip()).strip()
+            first = next((line.strip() for line in row.text.splitlines() if line.strip()), "")
             self._store.rename_chat(chat.id, first if len(first) <= TITLE else first[: TITLE - 1].rstrip() + "…")
         self.message_added.emit(row)
         self._refresh_chats()
@@ -328,6 +330,11 @@ class Conversation(QObject):
             self._set_state(EngineState.STOPPING, "Stopping")
 
     # -------------------------------------------------------------------------------------------- events
+
+    def _wake(self) -> None:
+        """Something came: taken at once, unless the frame timer takes it with the rest of its frame."""
+        if not self._frame.isActive():
+            self._drain()
 
     def _drain(self) -> None:
         """Take what the engine said; all rounds of one frame are shown together."""

@@ -40,7 +40,7 @@ from desktop.settings import (
     Setting,
     Settings,
 )
-from desktop.sidebar.live_sidebar import LiveSidebar
+from desktop.sidebar.live_sidebar import LiveSidebar, model_title
 from desktop.store import ChatRow, MessageRow, Store
 from mlx_spec.events import Failed, Finished, ModelInfo, Problem, Round
 
@@ -268,12 +268,12 @@ class MainWindow(QMainWindow):
         self._update_menus()
 
     def _rounds_arrived(self, message_id: int, rounds: list[Round]) -> None:
-        self.transcript.append_rounds(message_id, rounds)
         self.sidebar.add_rounds(rounds)
+        self.transcript.append_rounds(message_id, rounds)
 
     def _reply_finished(self, row: MessageRow, finished: Finished | None) -> None:
-        self.transcript.finish(row, finished)
         self.sidebar.reply_finished(finished)
+        self.transcript.finish(row, finished)
         self._update_menus()
 
     # -------------------------------------------------------------------------------------------- engine
@@ -316,7 +316,7 @@ class MainWindow(QMainWindow):
     def _model_loaded(self, info: ModelInfo) -> None:
         self.sidebar.set_model(info)
         self.menus.set_model(info)
-        self.empty.set_model(info.model)
+        self.empty.set_model(model_title(info.model))
         self.problems.dismiss()
 
     # ------------------------------------------------------------------------------------------- dialogs

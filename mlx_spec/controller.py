@@ -19,6 +19,8 @@ PLAIN_EVERY = 48  # rounds between plain passes that keep the plain cost known
 PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a dear drafter is tried again
 MARGIN = 0.03  # of a plain pass: what a draft must promise beyond it
 OVERDRAFT = 0.02  # of all time: how far speculation may fall behind plain
+CREDIT = 3.0  # plain passes: how far at the least, since single times are noisy
+FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 CENSUS = 512  # observations after which older ones count half
 
 # Chance that a draft holds, before anything was seen, by drafter and key.
@@ -76,7 +78,7 @@ class Controller:
         self._silent: dict[str, int] = {}
         self._patience: dict[str, int] = {}
         self.bank = 0.0
-        self.spent = 0.0
+        self.spent = 0.0  # seconds, of the time that the bank remembers
         self._since_plain = PLAIN_EVERY
 
     def begin(self) -> None:
@@ -128,7 +130,7 @@ class Controller:
         """A reason to run a plain pass now, or nothing."""
         if self._since_plain >= PLAIN_EVERY:
             return "measuring plain"
-        if self.plain.value and self.bank < -OVERDRAFT * max(self.spent, 50 * self.plain.value):
+        if self.plain.value and self.bank < -max(OVERDRAFT * self.spent, CREDIT * self.plain.value):
             return "drafting fell behind plain"
         return ""
 
@@ -183,7 +185,8 @@ class Controller:
                 relative = (total_s - draft_s) / self.plain.value
                 self._relative.setdefault(1 + drafted, Average()).add(relative)
                 self.bank += tokens * self.plain.value - total_s
-        self.spent += total_s
+        self.spent = FORGET * self.spent + total_s
+        self.bank *= FORGET
         if total_s > 0:
             self._rounds += 1
             weight = max(0.03, 1 / self._rounds)

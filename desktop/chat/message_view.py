@@ -14,6 +14,7 @@ from PySide6.QtGui import QEnterEvent, QFont, QGuiApplication, QPainter, QPaintE
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QToolButton, QVBoxLayout, QWidget
 
 from desktop.chat.document_view import DocumentView
+from desktop.chat.edit_box import EditBox
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
 from desktop.theme import colors_of
@@ -70,6 +71,7 @@ class MessageView(QWidget):
         self._hovered = False
         self._last = False
         self._length = 0
+        self._editor: EditBox | None = None
         self.view = DocumentView(self, font)
         self.view.setAccessibleName("You wrote" if self.is_user else f"Reply by {row.model or 'the model'}")
         layout = QVBoxLayout(self)
@@ -92,7 +94,7 @@ class MessageView(QWidget):
     @property
     def awake(self) -> bool:
         """Whether the buttons under the message are seen."""
-        return self._hovered or self._last
+        return self._hovered or self._last or self.row.state in ("failed", "cut")
 
     # --------------------------------------------------------------------------------------- building
 
@@ -304,7 +306,36 @@ class MessageView(QWidget):
         QGuiApplication.clipboard().setText(self.view.typesetter.source)
 
     def _edit(self) -> None:
-        self.edit_requested.emit(self.row.id, self.row.text)
+        """Let the person change the text in its place."""
+        if self._editor is not None:
+            self._editor.setFocus()
+            return
+        self._editor = EditBox(self.row.text, self.view.document().defaultFont(), self._bubble)
+        self._editor.confirmed.connect(self._edited)
+        self._editor.cancelled.connect(self._stop_editing)
+        self._editor.setFixedWidth(self._bubble_room())
+        layout = self._bubble.layout()
+        if layout is not None:
+            layout.addWidget(self._editor)
+        self.view.hide()
+        self._editor.show()
+        self._editor.setFocus()
+
+    def _edited(self, text: str) -> None:
+        self._stop_editing()
+        self.edit_requested.emit(self.row.id, text)
+
+    def _stop_editing(self) -> None:
+        if self._editor is not None:
+            self._editor.hide()
+            self._editor.deleteLater()
+            self._editor = None
+        self.view.show()
+        self.edit_button.setFocus()
+
+    def _bubble_room(self) -> int:
+        """The most that a bubble's content may be wide."""
+        return max(80, int(self.width() * BUBBLE) - 28)
 
     def _regenerate(self) -> None:
         self.regenerate_requested.emit(self.row.id)
@@ -321,9 +352,11 @@ class MessageView(QWidget):
         super().resizeEvent(event)
         if self.is_user:
             document = self.view.document()
-            most = max(80, int(self.width() * BUBBLE) - 28)
+            most = self._bubble_room()
             document.setTextWidth(most)
             self.view.setFixedWidth(min(most, math.ceil(document.idealWidth()) + 3))
+            if self._editor is not None:
+                self._editor.setFixedWidth(most)
 
     def enterEvent(self, event: QEnterEvent) -> None:
         self._hovered = True

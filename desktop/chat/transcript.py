@@ -259,6 +259,11 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         self._set_following(bar.maximum() - bar.sliderPosition() <= NEAR)
 
+    def focusNextPrevChild(self, next: bool) -> bool:
+        moved = super().focusNextPrevChild(next)
+        self._person_scrolled()  # what has the focus was brought into sight
+        return moved
+
     def _set_following(self, following: bool) -> None:
         if following != self._following:
             self._following = following

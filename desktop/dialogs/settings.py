@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import (
+    QApplication,
     QDialog,
     QDialogButtonBox,
     QGroupBox,
@@ -156,7 +157,7 @@ class SettingsDialog(QDialog):
         if box is None:
             return
         self.show()
-        self._scroll.widget().layout().activate()
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)  # so that places are known
         self._scroll.verticalScrollBar().setValue(box.y())
         for row in self.rows.values():
             if box.isAncestorOf(row):

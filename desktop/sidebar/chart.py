@@ -106,7 +106,7 @@ class RateChart(QWidget):
             span = SMALL_SPAN_S
         else:
             span = min(SPAN_S, max(SMALL_SPAN_S, stats.clock - samples[0].at))
-        start = max(0.0, stats.clock - span) if samples else 0.0
+        start = stats.clock - span  # before zero while the axis is longer than what was written
 
         def x(at: float) -> float:
             return area.left() + (at - start) / span * area.width()

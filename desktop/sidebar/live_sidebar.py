@@ -7,9 +7,10 @@ fast the rounds come.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop.conversation import EngineState
 from desktop.sidebar.bars import PartsBar
@@ -90,6 +91,8 @@ class LiveSidebar(QWidget):
         self._memory_text = _text("", small=True)
         self._model_text = _text("", small=True, wrap=True)
         self._model_text.setAccessibleName("Models")
+        # A long name without spaces must not widen the sidebar.
+        self._model_text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self._model_text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
 
         column = QVBoxLayout(self)
@@ -123,11 +126,12 @@ class LiveSidebar(QWidget):
             self.rounds_view.clear()
         self._info = info
         self._show_drafters()
-        lines = [info.model, f"{_count(info.parameters)} · {info.bits:.3g} bits a weight"]
-        lines.append(f"Draft: {info.draft}" if info.draft else "No draft model")
+        lines = [model_title(info.model), f"{_count(info.parameters)} · {info.bits:.3g} bits a weight"]
+        lines.append(f"Draft: {model_title(info.draft)}" if info.draft else "No draft model")
         self._model_text.setText("\n".join(lines))
         self._model_text.setToolTip(
-            f"{info.architecture}, context {info.context:,} tokens, {bytes_text(info.weight_bytes)} of weights"
+            f"{info.model}\n{info.architecture}, context {info.context:,} tokens, "
+            f"{bytes_text(info.weight_bytes)} of weights"
         )
         self.refresh()
 
@@ -241,10 +245,17 @@ def changes(before: DrafterSettings, after: DrafterSettings) -> list[str]:
     return texts
 
 
+def model_title(source: str) -> str:
+    """A model's name for a person: the last part of a path, anything else as it is."""
+    return PurePath(source).name if source.startswith(("/", "~", ".")) else source
+
+
 def _count(parameters: int) -> str:
     if parameters >= 1e9:
         return f"{parameters / 1e9:.2g} billion parameters"
-    return f"{parameters / 1e6:.0f} million parameters"
+    if parameters >= 1e6:
+        return f"{parameters / 1e6:.0f} million parameters"
+    return f"{parameters:,} parameters"
 
 
 def _text(text: str, small: bool = False, wrap: bool = False) -> QLabel:

@@ -129,9 +129,7 @@ def test_rule_and_appearance_are_choices(window: QMainWindow, settings: Settings
     assert ticked == ["Dark"]
 
 
-def test_edit_goes_to_the_widget_with_the_focus(
-    window: QMainWindow, settings: Settings, qtbot: QtBot
-) -> None:
+def test_edit_goes_to_the_widget_with_the_focus(window: QMainWindow, settings: Settings, qtbot: QtBot) -> None:
     menus = Menus(window.menuBar(), settings, mac=False)
     line = QLineEdit("some text")
     window.setCentralWidget(line)

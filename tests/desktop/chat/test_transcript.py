@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractSlider, QApplication
 from pytestqt.qtbot import QtBot
@@ -135,13 +136,36 @@ def test_states_are_said_in_words(transcript: Transcript, qtbot: QtBot, state: s
     assert asked.args == [5]
 
 
-def test_edit_asks_with_the_text(transcript: Transcript, qtbot: QtBot) -> None:
+def test_edit_in_place_runs_again_with_the_new_text(transcript: Transcript, qtbot: QtBot) -> None:
     transcript.show_messages([row(3, "user", "my *words*")])
     view = transcript.views[0]
     assert view.view.toPlainText() == "my *words*"
+    view.edit_button.click()
+    editor = view._editor
+    assert editor is not None
+    assert not view.view.isVisible()
+    assert editor.field.toPlainText() == "my *words*"
+    qtbot.keyClicks(editor.field, " more")
     with qtbot.waitSignal(transcript.edit_requested) as asked:
-        view.edit_button.click()
-    assert asked.args == [3, "my *words*"]
+        qtbot.keyClick(editor.field, Qt.Key.Key_Return)
+    assert asked.args == [3, "my *words* more"]
+
+
+def test_an_edit_can_be_left(transcript: Transcript, qtbot: QtBot) -> None:
+    asked: list[int] = []
+    transcript.edit_requested.connect(lambda number, _text: asked.append(number))
+    transcript.show_messages([row(3, "user", "words")])
+    view = transcript.views[0]
+    view.edit_button.click()
+    editor = view._editor
+    assert editor is not None
+    editor.field.setPlainText("")
+    editor.run_button.click()
+    assert view._editor is editor
+    qtbot.keyClick(editor.field, Qt.Key.Key_Escape)
+    assert view._editor is None
+    assert view.view.isVisible()
+    assert asked == []
 
 
 def test_a_stored_reply_has_its_tints_and_can_show_its_drafts(transcript: Transcript) -> None:
@@ -189,3 +213,20 @@ def test_unknown_messages_are_left_alone(transcript: Transcript) -> None:
     transcript.set_progress(99, PromptProgress(1, 1, 2, 0))
     transcript.finish(row(99, text="x"), None)
     assert transcript.views == []
+
+
+def test_buttons_are_reached_by_keyboard_and_that_counts_as_scrolling(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_messages([row(n, text="text\n\n" * 8) for n in range(1, 6)])
+    settle(transcript)
+    view = transcript.views[0]
+    assert not view.awake
+    assert transcript.views[-1].awake
+    view.view.setFocus()
+    for _ in range(8):
+        transcript.focusNextPrevChild(True)
+        if view.copy_button.hasFocus():
+            break
+    assert view.copy_button.hasFocus()
+    assert not transcript.following
+    for button in (view.copy_button, view.markdown_button, view.regenerate_button, view.edit_button):
+        assert button.accessibleName()

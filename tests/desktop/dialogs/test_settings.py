@@ -63,9 +63,7 @@ def test_editors_give_back_what_they_are_given(dialog: SettingsDialog, setting: 
     assert editor.words(setting.default)
 
 
-def test_a_number_is_stored_at_once_and_reset(
-    dialog: SettingsDialog, settings: Settings, qtbot: QtBot
-) -> None:
+def test_a_number_is_stored_at_once_and_reset(dialog: SettingsDialog, settings: Settings, qtbot: QtBot) -> None:
     row = dialog.rows[TEMPERATURE.key]
     assert row.reset.isHidden()
     line = row.editor.widget
@@ -78,9 +76,7 @@ def test_a_number_is_stored_at_once_and_reset(
     assert line.text() == "0.7"
 
 
-def test_out_of_range_is_told_and_not_stored(
-    dialog: SettingsDialog, settings: Settings, qtbot: QtBot
-) -> None:
+def test_out_of_range_is_told_and_not_stored(dialog: SettingsDialog, settings: Settings, qtbot: QtBot) -> None:
     row = dialog.rows[TEMPERATURE.key]
     line = row.editor.widget
     assert isinstance(line, QLineEdit)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from desktop.conversation import EngineState
 from PySide6.QtCore import QPoint
 from pytestqt.qtbot import QtBot
 
+from desktop.conversation import EngineState
 from desktop.sidebar.chart import RateChart, nice_top, split_replies
-from desktop.sidebar.live_sidebar import LiveSidebar, changes
+from desktop.sidebar.live_sidebar import LiveSidebar, changes, model_title
 from desktop.sidebar.rounds_view import KEPT, ROW, RoundsView, describe
 from desktop.sidebar.stats import Sample, Stats
 from mlx_spec.events import DrafterSettings, Memory, ModelInfo
@@ -122,3 +124,25 @@ def test_changes_in_words() -> None:
     assert changes(after, DrafterSettings(names=("lookup", "model"), rule="rejection", max_draft=8)) == [
         "Draft model on"
     ]
+
+
+def test_model_names() -> None:
+    assert model_title("/some/where/Model.gguf") == "Model.gguf"
+    assert model_title("owner/model") == "owner/model"
+    assert model_title("starter") == "starter"
+
+
+def test_a_long_model_name_does_not_widen_the_sidebar(qtbot: QtBot) -> None:
+    side = LiveSidebar()
+    qtbot.addWidget(side)
+    before = side.minimumSizeHint().width()
+    side.set_model(replace(INFO, model="owner/" + "x" * 200, draft="y" * 200))
+    assert side.minimumSizeHint().width() == before
+
+
+def test_no_mark_before_anything_was_written(qtbot: QtBot) -> None:
+    side = LiveSidebar()
+    qtbot.addWidget(side)
+    side.set_drafters(DrafterSettings())
+    side.set_drafters(DrafterSettings(names=("lookup",)))
+    assert not side.stats.marks

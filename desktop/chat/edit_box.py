@@ -1,0 +1,44 @@
+"""Editing a message in its place: Enter runs it again, Escape leaves everything as it was. Knows only text."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from desktop.chat.composer import Field
+
+
+class EditBox(QWidget):
+    """A field with the message's text and two buttons."""
+
+    confirmed = Signal(str)
+    cancelled = Signal()
+
+    def __init__(self, text: str, font: QFont, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.field = Field(self)
+        self.field.setFont(font)
+        self.field.setAccessibleName("Edited message")
+        self.field.setPlainText(text)
+        self.field.moveCursor(self.field.textCursor().MoveOperation.End)
+        self.cancel_button = QPushButton("Cancel", self)
+        self.run_button = QPushButton("Run again", self)
+        across = QHBoxLayout()
+        across.addStretch(1)
+        across.addWidget(self.cancel_button)
+        across.addWidget(self.run_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.field)
+        layout.addLayout(across)
+        self.setFocusProxy(self.field)
+        self.field.entered.connect(self._confirm)
+        self.field.escaped.connect(self.cancelled)
+        self.run_button.clicked.connect(self._confirm)
+        self.cancel_button.clicked.connect(lambda: self.cancelled.emit())
+
+    def _confirm(self) -> None:
+        text = self.field.toPlainText()
+        if text.strip() and not self.field.composing:
+            self.confirmed.emit(text)
