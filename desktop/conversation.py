@@ -319,9 +319,7 @@ class Conversation(QObject):
         self._writing = Writing(row, next(self._numbers))
         self.message_added.emit(row)
         self._set_state(EngineState.PREFILLING, "Reading the prompt", 0.0)
-        self._client.send(
-            Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters())
-        )
+        self._client.send(Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters()))
 
     def stop(self) -> None:
         """Stop the reply after the pass that is running; what came stays."""

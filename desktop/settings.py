@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from PySide6.QtCore import QObject, Signal
 
@@ -48,7 +48,7 @@ class Setting(Generic[T_co]):
         name = self.short or self.key
         if value is None:
             if self.optional:
-                return self.default if self.default is None else value
+                return cast(T_co, None)
             raise Problem(f"{name} needs a value.", f"The default is {self.default}.")
         if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def starter_model() -> Iterator[Path]:
+def starter_model() -> Path:
     """The starter's folder, through our own code; kept between runs in .cache (or $OUTRIDER_TEST_HOME)."""
     from models import locate
 
@@ -37,4 +36,4 @@ def starter_model() -> Iterator[Path]:
             del os.environ["OUTRIDER_HOME"]
         else:
             os.environ["OUTRIDER_HOME"] = before
-    yield folder
+    return folder

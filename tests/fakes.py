@@ -29,11 +29,20 @@ from mlx_spec.events import (
     Stop,
 )
 
-WORDS = (
-    "The outrider **rides ahead** of the party and looks at the road. What it sees it tells, and the party decides. "
-    "If the road is good they ride on; if not, they turn.\n\n```python\ndef ride(road):\n    return road.good\n```\n\n"
-    "- one thing\n- another thing\n\n"
-).split(" ")
+TEXT = """\
+The outrider **rides ahead** of the party and looks at the road. What it sees it tells, and the party decides. \
+If the road is good they ride on; if not, they turn.
+
+```python
+def ride(road):
+    return road.good
+```
+
+- one thing
+- another thing
+
+"""
+WORDS = TEXT.split(" ")
 INFO = ModelInfo("fake", "fake-draft", "llama", 1000, 32.0, 4096, 4000, ("lookup", "model"))
 
 
@@ -46,7 +55,7 @@ def rounds(request: int, tokens: int, names: tuple[str, ...], rng: random.Random
         drafted = rng.randint(1, 5) if name else 0
         accepted = min(rng.randint(0, drafted), tokens - done - 1)
         words = [WORDS[(done + i) % len(WORDS)] + " " for i in range(accepted + 1)]
-        spans = tuple(Span(w, name) for w in words[:accepted]) + (Span(words[-1]),)
+        spans = (*(Span(w, name) for w in words[:accepted]), Span(words[-1]))
         out.append(
             Round(
                 request=request,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QEnterEvent, QFont, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
@@ -111,7 +111,8 @@ class MessageView(QWidget):
         layout.addLayout(across)
 
     def _build_reply(self, layout: QVBoxLayout) -> None:
-        self.header = QLabel(self.row.model or "Reply", self)
+        self.header = QLabel(self.row.model.rstrip("/").rpartition("/")[2] or "Reply", self)
+        self.header.setToolTip(self.row.model)
         bold = QFont(self._small)
         bold.setWeight(QFont.Weight.DemiBold)
         self.header.setFont(bold)
@@ -123,7 +124,15 @@ class MessageView(QWidget):
         self.bar.setMaximumWidth(240)
         self.bar.setAccessibleName("Prompt read")
         self.bar.hide()
-        layout.addWidget(self.header)
+        # The figures stand beside the name, so that nothing moves when a reply ends; in a narrow window they
+        # give way before anything else does.
+        self.stats.setMinimumWidth(1)
+        self.stats.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        top = QHBoxLayout()
+        top.setSpacing(10)
+        top.addWidget(self.header)
+        top.addWidget(self.stats, 1)
+        layout.addLayout(top)
         layout.addWidget(self.view)
         layout.addWidget(self.status)
         layout.addWidget(self.bar)
@@ -134,7 +143,7 @@ class MessageView(QWidget):
         across = QHBoxLayout(self._footer)
         across.setContentsMargins(0, 0, 0, 0)
         across.setSpacing(2)
-        self.stats = QLabel(self._footer)
+        self.stats = QLabel(self)
         self.stats.setFont(self._small)
         self.copy_button = self._button("Copy", "Copy this message", self.copy_text)
         self.markdown_button = self._button("Copy as Markdown", "Copy this reply as Markdown", self.copy_markdown)
@@ -154,8 +163,6 @@ class MessageView(QWidget):
             self.stats.hide()
             return
         self.edit_button.hide()
-        across.addWidget(self.stats)
-        across.addSpacing(8)
         for button in (
             self.restart_button,
             self.regenerate_button,

@@ -225,7 +225,10 @@ class Typesetter:
         if not source.strip() or (source == self._shown and not again):
             return self.document.characterCount()
         kind = self._splitter.open_kind
-        grows = self._shown and source.startswith(self._shown) and not again
+        # What was shown as text may turn out to open a fence, and the line of a fence is no code: both are
+        # shown anew. From then on code only grows.
+        same = kind == "text" or (bool(self.panels) and self.panels[-1].end < 0 and "\n" in self._shown)
+        grows = self._shown and source.startswith(self._shown) and same and not again
         if grows and (kind != "text" or self._rushed or len(source) > SHORT):
             added = source[len(self._shown) :]
             touched = self._end()

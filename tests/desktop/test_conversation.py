@@ -85,7 +85,13 @@ def test_a_turn(qtbot: QtBot, make: Callable[..., Talk]) -> None:
     assert talk.store.rounds(row.id) == talk.rounds
     assert talk.store.chats()[0].title == "Hello there \ufffd"
     order = [s for i, s in enumerate(talk.states) if i == 0 or s is not talk.states[i - 1]]
-    assert order == [EngineState.LOADING, EngineState.IDLE, EngineState.PREFILLING, EngineState.GENERATING, EngineState.IDLE]
+    assert order == [
+        EngineState.LOADING,
+        EngineState.IDLE,
+        EngineState.PREFILLING,
+        EngineState.GENERATING,
+        EngineState.IDLE,
+    ]
 
 
 def test_edit_and_regenerate_overwrite_nothing(qtbot: QtBot, make: Callable[..., Talk]) -> None:
@@ -167,7 +173,9 @@ def test_a_model_that_cannot_be_loaded_is_told(qtbot: QtBot, make: Callable[...,
     idle(qtbot, talk)
 
 
-def test_the_engine_killed_at_any_moment(qtbot: QtBot, make: Callable[..., Talk], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_killed_at_any_moment(
+    qtbot: QtBot, make: Callable[..., Talk], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_TOKENS", "400")
     talk = make()
     talk.conversation.start()

@@ -137,7 +137,9 @@ def test_the_imported_model_talks(tmp_path: Path) -> None:
     assert engine.tokenizer.decode(engine.tokenizer.encode(TEXT)) == TEXT
     *_, last = engine.generate([Message("user", "Hello")], SamplingSettings(max_tokens=4))
     assert isinstance(last, Finished)
-    assert last.prompt_tokens == len(engine.tokenizer.encode("<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"))
+    assert last.prompt_tokens == len(
+        engine.tokenizer.encode("<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n")
+    )
 
 
 @pytest.mark.parametrize("cut", [2, 100, 5000, -1000])

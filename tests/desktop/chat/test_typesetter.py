@@ -134,3 +134,24 @@ def test_a_rushed_block_is_rendered_when_idle(qtbot: QtBot, monkeypatch: pytest.
     assert made.settle()
     assert made.document.toPlainText() == "a bc d"
     assert not made.settle()
+
+
+@pytest.mark.parametrize(
+    "cuts", [["``", "`", "py", "thon", "\n", "a", " = 1\n", "b = 2\n"], ["```python\na", " = 1\nb = 2\n"]]
+)
+def test_code_is_right_while_it_streams(qtbot: QtBot, cuts: list[str]) -> None:
+    """A fence that arrives in pieces: what shows is the code so far, never the fence's own line."""
+    made = make()
+    made.append([("Look:\n\n", None)])
+    source = ""
+    for piece in cuts:
+        made.append([(piece, "lookup")])
+        source += piece
+        if "\n" in source:
+            body = source.split("\n", 1)[1]
+            assert made.panels[-1].language == "python"
+            assert made.panels[-1].code.rstrip("\n") == body.rstrip("\n")
+            assert made.document.toPlainText().rstrip("\n") == ("Look:\n" + body).rstrip("\n")
+    made.append([("```\nafter", None)])
+    made.finish()
+    assert made.document.toPlainText() == "Look:\na = 1\nb = 2\nafter"
