@@ -3,7 +3,7 @@
 
 run: ## make the environment, fetch the starter model, open the window
 	@.ci/setup run
-	@.venv/bin/python -m desktop
+	@.ci/blas .venv/bin/python -m desktop
 
 test: ## run the tests; ARGS goes to pytest
 	@.ci/test $(ARGS)
@@ -14,11 +14,11 @@ lint: ## style and types
 # For example: make bench ARGS="--model starter --workload questions.jsonl --limit 2"
 bench: ## measure drafting against plain decoding; ARGS goes to mlx-spec bench
 	@.ci/setup run
-	@.venv/bin/python -m mlx_spec bench $(ARGS)
+	@.ci/blas .venv/bin/python -m mlx_spec bench $(ARGS)
 
 pictures: ## the README's pictures, of the real window
 	@.ci/setup dev
-	@QT_QPA_PLATFORM=$${QT_QPA_PLATFORM:-offscreen} .venv/bin/python -m desktop.screenshot assets
+	@QT_QPA_PLATFORM=$${QT_QPA_PLATFORM:-offscreen} .ci/blas .venv/bin/python -m desktop.screenshot assets
 
 clean: ## remove the environment and what the tools leave
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache ./*.egg-info

@@ -52,26 +52,26 @@ def written(
     return [t for e in events if isinstance(e, Round) for t in e.tokens], finished
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-@pytest.mark.parametrize("name", ASKED)
-def test_the_text_is_the_models_own(engine: Engine, name: str, temperature: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "temperature", "adaptive"),
+    [("copy", 0.0, True), ("code", 0.0, False), ("list", 0.8, True), ("script", 0.8, False), ("copy", 0.8, False)],
+)
+def test_the_text_is_the_models_own(engine: Engine, name: str, temperature: float, adaptive: bool) -> None:
     prompt = [Message("user", ASKED[name])]
-    sampling = SamplingSettings(temperature=temperature, top_p=0.95, repetition_penalty=1.05, seed=5, max_tokens=48)
+    sampling = SamplingSettings(temperature=temperature, top_p=0.95, repetition_penalty=1.05, seed=5, max_tokens=40)
     plain, _ = written(engine, prompt, sampling, DrafterSettings(names=()))
-    for adaptive in (True, False):
-        drafted, finished = written(
-            engine, prompt, sampling, DrafterSettings(names=("lookup",), adaptive=adaptive, max_draft=8)
-        )
-        assert drafted == plain
-        assert finished.tokens == len(plain)
+    drafters = DrafterSettings(names=("lookup",), adaptive=adaptive, max_draft=8)
+    drafted, finished = written(engine, prompt, sampling, drafters)
+    assert drafted == plain
+    assert finished.tokens == len(plain)
 
 
 def test_greedy_text_is_that_of_mlx_lm(engine: Engine) -> None:
     from mlx_lm import stream_generate
 
     ids = engine.encode([Message("user", ASKED["copy"])])
-    theirs = [r.token for r in stream_generate(engine.model, engine.tokenizer, ids, max_tokens=40)]
-    ours, _ = written(engine, ids, SamplingSettings(temperature=0.0, max_tokens=40), DrafterSettings(names=("lookup",)))
+    theirs = [r.token for r in stream_generate(engine.target.model, engine.tokenizer, ids, max_tokens=32)]
+    ours, _ = written(engine, ids, SamplingSettings(temperature=0.0, max_tokens=32), DrafterSettings(names=("lookup",)))
     assert ours == theirs[: len(ours)]
     assert len(ours) >= len(theirs) - 1  # theirs shows the end-of-text token
 
@@ -80,10 +80,10 @@ def test_lookup_is_right_where_text_repeats(engine: Engine) -> None:
     _, finished = written(
         engine,
         [Message("user", ASKED["copy"])],
-        SamplingSettings(temperature=0.0, max_tokens=64),
+        SamplingSettings(temperature=0.0, max_tokens=40),
         DrafterSettings(names=("lookup",), adaptive=False, max_draft=8),
     )
-    assert finished.by_drafter["lookup"].accepted >= 20
+    assert finished.by_drafter["lookup"].accepted >= 15
     assert finished.tokens / finished.passes > 1.5
 
 
