@@ -1,31 +1,48 @@
-"""Cache transactions: run rows, keep the first n, take the rest back.
+"""Cache transactions over every cache class of mlx-lm: run rows, keep the first n, take the rest back.
 
-Every pass of a model appends its rows to the model's caches. After verification only some rows may stay.
-For caches that grow by one row a token (mlx-lm's KVCache and its quantized kin) taking back is a trim. The
-others (sliding windows, recurrent states) cannot be trimmed, silently or at all, and are refused here.
+Every pass of a model appends its rows to the model's caches. After verification only some rows may stay. How
+rows are taken back depends on the kind of cache:
 
-This module knows mlx-lm's cache classes and nothing of tokens.
+* caches that grow by a row a token (KVCache, QuantizedKVCache, ConcatenateKVCache) move an offset;
+* sliding windows (RotatingKVCache, ChunkedKVCache) drop rows at the end, as long as that leaves every row
+  that the next token may look at; a pass over several rows always leaves enough for its own rows to go;
+* states that hold no rows (recurrent and convolutional ones, compressed groups) cannot be trimmed. A `mark`
+  keeps references to the arrays as they were before the pass, which is free, for mlx arrays never change.
+  `keep` goes back to the mark, and says so: the kept rows are run again in front of the next pass.
+
+A kept reference to a buffer that is written in place makes mlx copy the buffer once. Caches that grow are
+therefore never marked by reference, windows only where one token at a time is run over them.
+
+Nothing here relies on `trim` of the cache classes where that silently does nothing. This module knows
+mlx-lm's cache classes and nothing of tokens.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models import cache as mlx_cache
 
-from .events import Problem
+GROWING = (mlx_cache.KVCache, mlx_cache.QuantizedKVCache)
+WINDOWS = (mlx_cache.RotatingKVCache, mlx_cache.ChunkedKVCache)
+Saved = dict[str, Any]
 
-TRIMMABLE = (mlx_cache.KVCache, mlx_cache.QuantizedKVCache, mlx_cache.ConcatenateKVCache)
 
-_WHY = {
-    "RotatingKVCache": "a sliding window, which forgets rows that a failed draft would have to bring back",
-    "ChunkedKVCache": "a chunked cache, which drops rows that a failed draft would have to bring back",
-    "ArraysCache": "a recurrent state, which cannot be rewound by trimming",
-    "CacheList": "a compound cache",
-    "MambaCache": "a recurrent state, which cannot be rewound by trimming",
-}
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The state of all caches at `length` tokens. `saved` has None for a cache that needs only its offset."""
+
+    length: int
+    saved: tuple[Saved | None, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in _arrays([s for s in self.saved if s is not None]))
 
 
 class Caches:
@@ -33,36 +50,149 @@ class Caches:
 
     def __init__(self, model: nn.Module) -> None:
         self.layers: list[Any] = mlx_cache.make_prompt_cache(model)
-        for layer in self.layers:
-            if type(layer) not in TRIMMABLE:
-                kind = type(layer).__name__
-                what = _WHY.get(kind, f"a cache of the kind {kind}")
-                raise Problem(
-                    f"This model keeps {what}; drafts cannot be taken back from it yet.",
-                    "Choose a model with plain attention in every layer, such as Llama, Qwen2 or Qwen3.",
-                )
+        self.length = 0
+        self._leaves = list(leaves(self.layers))
+        # Whether rows can be taken back without running any again.
+        self.stateless = all(isinstance(c, (*GROWING, *WINDOWS, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
+        self.growing = all(isinstance(c, (*GROWING, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
+        self._begun: Mark | None = None
 
-    @property
-    def length(self) -> int:
-        return int(self.layers[0].offset)
+    def begin(self, *, single: bool = False) -> None:
+        """Rows that may be taken back are about to be run: in one pass, or (`single`) one after another."""
+        if self.growing or (self.stateless and not single):
+            self._begun = None  # `keep` needs no help
+        else:
+            self._begun = self.mark()
 
-    def keep(self, length: int) -> None:
-        """Take back everything after the first `length` tokens. Checks that it was really taken back."""
-        for layer in self.layers:
-            extra = layer.offset - length
-            if extra < 0:
-                raise ValueError(f"cannot keep {length} tokens of {layer.offset}")
-            if (extra and layer.trim(extra) != extra) or layer.offset != length:
-                raise RuntimeError(f"{type(layer).__name__} did not take back {extra} tokens")
+    def mark(self) -> Mark:
+        """Remember the present state; see `back`."""
+        return Mark(self.length, tuple(None if _grows(c) else _save(vars(c)) for c in self._leaves))
+
+    def back(self, mark: Mark) -> None:
+        """Go back to a mark. What grew since must still hold the mark's rows, and it does unless it was
+        taken back further than the mark in between."""
+        for cache, saved in zip(self._leaves, mark.saved, strict=True):
+            if saved is None:
+                _take_back(cache, self.length - mark.length)
+            else:
+                vars(cache).clear()
+                vars(cache).update(_save(saved))
+        self.length = mark.length
+
+    def ran(self, rows: int) -> None:
+        """A pass appended `rows`."""
+        self.length += rows
+
+    def keep(self, length: int, marks: Sequence[Mark] = ()) -> int:
+        """Take back everything after the first `length` tokens, or more where that cannot be done.
+
+        Returns how many tokens are in the caches now. Fewer than `length` means that the tokens after them
+        must be run again: the state went back to `begin` or to the latest of `marks` that is not after
+        `length`. Raises LookupError where there is no such state.
+        """
+        extra = self.length - length
+        if extra < 0:
+            raise ValueError(f"cannot keep {length} tokens of {self.length}")
+        if extra == 0:
+            return length
+        if all(_can_take_back(c, extra) for c in self._leaves):
+            for cache in self._leaves:
+                _take_back(cache, extra)
+            self.length = length
+            self._forget()
+            return length
+        known = [*marks, *([self._begun] if self._begun else [])]
+        fitting = [m for m in known if m.length <= length]
+        if fitting:
+            self.back(max(fitting, key=lambda m: m.length))
+        else:
+            raise LookupError(f"no state of {length} tokens or fewer is known")
+        self._forget()
+        return self.length
+
+    def _forget(self) -> None:
+        """A mark after the present end would be of another text, once more rows are run."""
+        if self._begun is not None and self._begun.length > self.length:
+            self._begun = None
 
     def arrays(self) -> list[Any]:
         """What to evaluate so that the caches are computed."""
-        return [c.state for c in self.layers if not c.empty()]
+        return list(_arrays([vars(c) for c in self._leaves]))
 
     @property
     def nbytes(self) -> int:
-        return sum(int(c.nbytes) for c in self.layers)
+        return sum(a.nbytes for a in self.arrays())
 
 
 def evaluate(caches: Caches) -> None:
     mx.eval(caches.arrays())
+
+
+def leaves(layers: Sequence[Any]) -> list[Any]:
+    """The caches, those inside of CacheLists one by one."""
+    found: list[Any] = []
+    for cache in layers:
+        found += leaves(cache.caches) if isinstance(cache, mlx_cache.CacheList) else [cache]
+    return found
+
+
+def _grows(cache: Any) -> bool:
+    return isinstance(cache, GROWING)
+
+
+def _can_take_back(cache: Any, extra: int) -> bool:
+    """Whether the last `extra` rows can go and leave all that the next token may look at."""
+    if isinstance(cache, (*GROWING, mlx_cache.ConcatenateKVCache)):
+        return bool(cache.offset >= extra)
+    if cache.__class__ is mlx_cache.RotatingKVCache:
+        after = cache.offset - extra
+        if cache.keys is None or after < 0:
+            return False
+        if cache.offset <= cache.max_size:
+            return True  # nothing was ever overwritten
+        in_order = cache._idx == cache.keys.shape[2]
+        return bool(in_order and cache._idx - extra >= min(cache.max_size, after))
+    if cache.__class__ is mlx_cache.ChunkedKVCache:
+        after = cache.offset - extra
+        return bool(after >= 0 and after - cache.start_position >= min(cache.chunk_size, after))
+    return False
+
+
+def _take_back(cache: Any, extra: int) -> None:
+    if extra == 0:
+        return
+    if isinstance(cache, mlx_cache.ConcatenateKVCache):
+        # Its own trim moves the offset, and the next update appends after the rows that should be gone.
+        n = cache.offset - extra
+        cache.keys, cache.values, cache.offset = cache.keys[..., :n, :], cache.values[..., :n, :], n
+    elif isinstance(cache, mlx_cache.RotatingKVCache):
+        if cache._idx == cache.keys.shape[2]:
+            n = cache._idx - extra
+            cache.keys, cache.values = cache.keys[..., :n, :], cache.values[..., :n, :]
+        cache._idx -= extra
+        cache.offset -= extra
+    else:
+        cache.offset -= extra
+
+
+def _save(value: Any) -> Any:
+    """A copy of everything but the numbers: new handles on the same arrays."""
+    if isinstance(value, mx.array):
+        return copy.copy(value)
+    if isinstance(value, dict):
+        return {k: _save(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_save(v) for v in value]
+    if isinstance(value, tuple):
+        return tuple(_save(v) for v in value)
+    return value
+
+
+def _arrays(value: Any) -> list[mx.array]:
+    if isinstance(value, mx.array):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [a for v in value for a in _arrays(v)]
+    return []

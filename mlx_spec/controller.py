@@ -134,17 +134,26 @@ class Controller:
             return "drafting fell behind plain"
         return ""
 
-    def length(self, drafter: str, key: str, limit: int, cost_hint: float) -> Choice:
-        """How many of at most `limit` drafts are worth their time; 0 if none is."""
+    def length(
+        self, drafter: str, key: str, limit: int, cost_hint: float, behind: int = 0, rerun: bool = False
+    ) -> Choice:
+        """How many of at most `limit` drafts are worth their time; 0 if none is.
+
+        `behind` rows are run again in front of the next pass whatever is drafted; `rerun` says that after a
+        failed draft the kept rows will have to be run again, too.
+        """
         self._hint[drafter] = cost_hint
         rate = max(1.0, self._rate * (self.plain.value or 0))  # tokens a plain pass
         cost = self.draft_cost(drafter)
         best, expected, chance, total = Choice(0, 1.0, "not worth it here"), 1.0, 1.0, 1.0
-        least = 1.0 - rate * 1.0 + rate * MARGIN
+        least = 1.0 - rate * self.relative_cost(1 + behind) + rate * MARGIN
         for n in range(1, limit + 1):
             chance *= self.chance(drafter, key, n - 1)
             total += chance
-            value = total - rate * (self.relative_cost(1 + n) + n * cost)
+            spent = self.relative_cost(1 + n + behind) + n * cost
+            if rerun:
+                spent += (1 - chance) * (self.relative_cost(1 + behind + round(total)) - 1)
+            value = total - rate * spent
             if value > least:
                 least, expected = value, total
                 best = Choice(n, expected, f"{drafter} hopes for {expected:.1f}")
@@ -172,9 +181,17 @@ class Controller:
             if counts[1] > CENSUS:
                 counts[0], counts[1] = counts[0] / 2, counts[1] / 2
 
-    def record(self, drafter: str | None, drafted: int, tokens: int, draft_s: float, total_s: float) -> None:
-        """A round is over: `tokens` new tokens took `total_s` seconds, `draft_s` of them drafting."""
-        if drafter is None:
+    def record(
+        self, drafter: str | None, drafted: int, tokens: int, draft_s: float, total_s: float, again: int = 0
+    ) -> None:
+        """A round is over: `tokens` new tokens took `total_s` seconds, `draft_s` of them drafting; `again`
+        rows of the pass had been run before."""
+        if drafter is None and again:
+            if self.plain.value:
+                self._relative.setdefault(1 + again, Average()).add(total_s / self.plain.value)
+                self.bank += tokens * self.plain.value - total_s
+            self._since_plain += 1
+        elif drafter is None:
             self.plain.add(total_s)
             self._since_plain = 0
         else:
@@ -183,7 +200,7 @@ class Controller:
                 self._draft.setdefault(drafter, Average()).add(draft_s / drafted)
             if self.plain.value:
                 relative = (total_s - draft_s) / self.plain.value
-                self._relative.setdefault(1 + drafted, Average()).add(relative)
+                self._relative.setdefault(1 + drafted + again, Average()).add(relative)
                 self.bank += tokens * self.plain.value - total_s
         self.spent = FORGET * self.spent + total_s
         self.bank *= FORGET

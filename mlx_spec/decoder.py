@@ -112,6 +112,7 @@ def decode(
     if not stop():
         for name in names:
             drafters[name].begin(prompt)
+        target.remember()
     prompt_s = time.perf_counter() - reply.started
     yield PromptProgress(reply.request, len(target.tokens) + 1, len(prompt), cached, prompt_s)
 
@@ -125,14 +126,16 @@ def decode(
             break
         began = time.perf_counter()
         wanted = settings()
-        plan = _plan(wanted, drafters, controller, reply, history)
+        plan = _plan(wanted, drafters, controller, reply, history, target)
         drafted_at = time.perf_counter()
 
         rows = mx.array([history.tokens[-1]], mx.uint32)
         drafted = plan.draft.tokens if plan.draft else None
         if drafted is not None:
             rows = mx.concatenate([rows, drafted.astype(mx.uint32)])
-        start = len(target.tokens)
+        start, again = len(target.tokens), target.behind
+        if plan.n:
+            target.begin()
         logits = target.run(rows)
         logp = process(logits, reply.sampling, history.counts(drafted))
         flags, own = _verify(wanted.rule, logp, plan, reply, len(history))
@@ -154,13 +157,14 @@ def decode(
         reply.passes += 1
         first_token_s = first_token_s or ended - reply.started
         if plan.drafter is None:
-            reply.plain.append(ended - began)
+            if not again:
+                reply.plain.append(ended - began)
         else:
             s = reply.stats.get(plan.drafter, DrafterStats())
             reply.stats[plan.drafter] = DrafterStats(s.rounds + 1, s.drafted + plan.n, s.accepted + accepted)
             if len(emitted) > accepted or accepted == plan.n:  # not cut short by the end of the reply
                 controller.learn(plan.drafter, plan.key, plan.n, accepted)
-        controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began)
+        controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began, again)
         if reply.passes % CLEAR_EVERY == 0:
             mx.clear_cache()
         yield Round(
@@ -173,7 +177,7 @@ def decode(
             accepted=accepted,
             tokens=tuple(emitted),
             spans=spans,
-            width=1 + plan.n,
+            width=1 + plan.n + again,
             draft_s=draft_s,
             verify_s=ended - drafted_at,
             total_s=ended - began,
@@ -182,6 +186,7 @@ def decode(
             why=plan.why,
             memory=mx.get_active_memory(),
         )
+    target.remember()
     plain_s = sorted(reply.plain)[len(reply.plain) // 2] if reply.plain else controller.plain.value
     yield Finished(
         request=reply.request,
@@ -225,6 +230,7 @@ def _plan(
     controller: Controller,
     reply: Reply,
     history: History,
+    target: Target,
 ) -> Plan:
     """Ask the drafters in order; the first with something worth its time drafts."""
     names = _usable(settings, drafters)
@@ -245,7 +251,9 @@ def _plan(
             continue
         n, expected = min(limit, offer.limit), 1.0
         if settings.adaptive:
-            choice = controller.length(name, offer.key, n, drafter.cost_hint)
+            choice = controller.length(
+                name, offer.key, n, drafter.cost_hint, target.behind, not target.caches.stateless
+            )
             n, expected, why = choice.n, choice.expected, choice.why
             if n < 1:
                 why = f"drafting by {name} is not worth it here"

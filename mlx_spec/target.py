@@ -1,7 +1,9 @@
 """A model together with its caches and the tokens that are in them.
 
 The same class serves the target and a draft model. It knows which tokens its caches hold, so a new prompt
-costs only what differs from the last one. It knows nothing of drafts, sampling or text.
+costs only what differs from the last one. Where a cache cannot take single rows back (see cache.py), kept
+rows that were lost with rejected ones are run again in front of the next pass. It knows nothing of drafts,
+sampling or text.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 import mlx.nn as nn
 
-from .cache import Caches, evaluate
+from .cache import Caches, Mark, evaluate
 
 PREFILL_STEP = 512
+AGAIN_ALONE = 8  # rows to be run again get a pass of their own from here on, so that they are not lost twice
+MARKS = 4  # states kept at turn boundaries, for caches that cannot go back to any length
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int], start: int = 0) -> int:
@@ -29,32 +33,62 @@ def common_prefix(a: Sequence[int], b: Sequence[int], start: int = 0) -> int:
 
 
 class Target:
-    """`tokens` are the ids whose rows are in the caches, in order."""
+    """`tokens` are the ids that count as read, in order. All of them are in the caches but the last
+    `behind`, which will be run in front of the next pass."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.caches = Caches(model)
         self.tokens: list[int] = []
+        self._marks: list[Mark] = []
         # Shapes are known before anything is computed, so this pass costs nothing.
         self.vocabulary = int(model(mx.zeros((1, 1), mx.uint32)).shape[-1])
 
+    @property
+    def behind(self) -> int:
+        """Tokens to be run again in front of the next pass."""
+        return len(self.tokens) - self.caches.length
+
     def reuse(self, prompt: Sequence[int], agreed: int = 0) -> int:
-        """Keep the rows that `prompt` shares with what is cached; returns how many those are."""
+        """Keep what `prompt` shares with what is cached; returns how many tokens that is."""
         n = common_prefix(self.tokens, prompt, agreed)
         self.keep(n)
-        return n
+        del self.tokens[self.caches.length :]
+        return len(self.tokens)
+
+    def remember(self) -> None:
+        """A turn boundary: a later prompt may want to go back to here."""
+        if self.caches.growing:
+            return
+        self._marks = [m for m in self._marks if m.length < self.caches.length][1 - MARKS :]
+        self._marks.append(self.caches.mark())
 
     def prefill(self, tokens: Sequence[int], step: int = PREFILL_STEP) -> Iterator[int]:
         """Append `tokens` in chunks, computing no logits; yields the number done after each chunk."""
         done = 0
         while done < len(tokens):
             chunk = list(tokens[done : done + step])
-            self.model(mx.array([chunk]), cache=self.caches.layers)
+            self._pass(mx.array(self.tokens[self.caches.length :] + chunk))
             evaluate(self.caches)
             mx.clear_cache()
             self.tokens += chunk
             done += len(chunk)
             yield done
+
+    def _pass(self, rows: mx.array) -> mx.array:
+        logits = self.model(rows[None], cache=self.caches.layers)[0]
+        self.caches.ran(rows.shape[0])
+        return logits
+
+    def begin(self, *, single: bool = False) -> None:
+        """Rows that may be taken back come next: in one `run`, or (`single`) in several of one row."""
+        if self.behind >= AGAIN_ALONE:
+            self._catch_up()
+        self.caches.begin(single=single)
+
+    def _catch_up(self) -> None:
+        """Not evaluated here: it is computed with the pass that follows."""
+        self._pass(mx.array(self.tokens[self.caches.length :], mx.uint32))
 
     def run(self, rows: mx.array, ids: Sequence[int] | None = None) -> mx.array:
         """One pass over `rows` (n,), not yet evaluated; returns the logits (n, vocabulary).
@@ -62,12 +96,20 @@ class Target:
         `ids` are the same tokens where the host knows them already. Where it does not (a draft that is still
         being computed), the caller settles them with `keep`.
         """
-        self.tokens += list(ids) if ids is not None else [-1] * rows.shape[0]
-        return self.model(rows[None], cache=self.caches.layers)[0]
+        n = rows.shape[0]
+        if self.behind:
+            rows = mx.concatenate([mx.array(self.tokens[self.caches.length :], mx.uint32), rows.astype(mx.uint32)])
+        self.tokens += list(ids) if ids is not None else [-1] * n
+        return self._pass(rows)[-n:]
 
     def keep(self, length: int, tail: Sequence[int] = ()) -> None:
         """Keep the first `length` tokens; `tail` names the last of them, where `run` did not know them."""
-        self.caches.keep(length)
+        if length < self.caches.length:
+            self._marks = [m for m in self._marks if m.length <= length]
+            try:
+                self.caches.keep(length, self._marks)
+            except LookupError:
+                self.caches = Caches(self.model)
         del self.tokens[length:]
         if tail:
             self.tokens[length - len(tail) :] = tail
@@ -76,3 +118,4 @@ class Target:
         """Forget everything."""
         self.caches = Caches(self.model)
         self.tokens = []
+        self._marks = []

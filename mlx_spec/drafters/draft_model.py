@@ -36,11 +36,12 @@ class DraftModel:
         """Reads the prompt but for its last token, which is the first row of the first proposal."""
         self._agreed = 0
         self._catch_up(prompt)
+        self._state.remember()
 
     def _catch_up(self, history: Sequence[int]) -> list[int]:
         """Drop rows that failed; prefill a long gap; return the last few tokens to be fed."""
         n = min(common_prefix(self._state.tokens, history, self._agreed), len(history) - 1)
-        self._state.keep(n)
+        self._state.keep(n)  # where the cache cannot take rows back, they are run again with what is fed
         if len(history) - n > PREFILL_STEP or self._agreed == 0:
             for _ in self._state.prefill(history[n:-1]):
                 pass
@@ -60,6 +61,8 @@ class DraftModel:
         rows = mx.array(fed, mx.uint32)
         known: list[int] | None = fed
         for i in range(n):
+            if i == 1:  # what was fed is sure; from here on rows may have to go again
+                self._state.begin(single=True)
             logits = self._state.run(rows, known)[-1:, :vocabulary]
             counts = history.counts(mx.concatenate(ids) if ids else None)
             logp = process(logits, settings, None if counts is None else counts[-1:])
