@@ -52,6 +52,12 @@ class Caches:
         self.layers: list[Any] = mlx_cache.make_prompt_cache(model)
         self.length = 0
         self._leaves = list(leaves(self.layers))
+        if getattr(model, "model_type", "") == "plamo3":
+            # Its mask lets a row of a wide pass see one row more than its cache keeps for a single one: the
+            # text would depend on how it is cut into passes. The mask is the model's, so keep the row.
+            for cache in self._leaves:
+                if isinstance(cache, mlx_cache.RotatingKVCache):
+                    cache.max_size += 1
         # Whether rows can be taken back without running any again.
         self.stateless = all(isinstance(c, (*GROWING, *WINDOWS, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
         self.growing = all(isinstance(c, (*GROWING, mlx_cache.ConcatenateKVCache)) for c in self._leaves)

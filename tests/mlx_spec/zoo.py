@@ -41,7 +41,8 @@ SMALL: dict[str, Any] = {
     "rotary_pct": 0.5,
     "attention_bias": False, "mlp_bias": False, "use_bias": False, "use_qkv_bias": False, "use_qk_norm": True,
     "qk_norm": True, "post_norm": False, "tie_word_embeddings": False,
-    "num_experts": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4,
+    "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4,
     "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2, "moe_k": 2, "moe_top_k": 2,
     "n_shared_experts": 1, "num_shared_experts": 1, "num_shared_expert": 1,
     "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [], "first_k_dense_replace": 1,
@@ -129,7 +130,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "mistral4": {"rope_parameters": YARN},
     "muse_spark:TextArgs": {
         "post_norm_eps": 1e-5, "layer_rope_theta": [10000.0] * 4, "final_logit_softcapping": 20.0,
-        "output_multiplier": 0.2, "moe_hidden_size": 32, "mlp_layer_types": ["sparse"] * 4, "num_shared_experts": 0, "rope_parameters": {"rope_theta": 10000.0},
+        "output_multiplier": 0.2, "moe_hidden_size": 32,
+        "mlp_layer_types": ["sparse"] * 4, "num_shared_experts": 0, "rope_parameters": {"rope_theta": 10000.0},
     },
     "nemotron": {"hidden_act": "relu2"},
     "nemotron-nas": {
@@ -178,6 +180,7 @@ TEXT: dict[str, str] = {  # whose ModelArgs a text_config is of
 # Not a model of its own, or not to be run here, and why.
 NOT_RUN = {
     "bitnet": "its ternary layers have a Metal kernel only",
+    "muse_spark": "its fused norm has a Metal kernel only",
     "olmo": "needs the package ai2-olmo",
     "phi3small": "its block-sparse attention corrupts memory in mlx's CPU build",
     "prism_hadamard_qwen35": "packs of 2-bit weights only; its layers and caches are those of qwen3_5",
