@@ -15,13 +15,25 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from desktop.engine_client import EngineClient
 from desktop.macos import Awake
-from desktop.settings import CONTEXT, DRAFT_MODEL, DRAFTERS, LAST_CHAT, MAX_DRAFT, MODEL, RULE, SYSTEM_PROMPT, Settings
+from desktop.settings import (
+    CONTEXT,
+    DRAFT_MODEL,
+    DRAFTERS,
+    KEEP_REPLIES,
+    LAST_CHAT,
+    MAX_DRAFT,
+    MODEL,
+    RULE,
+    SYSTEM_PROMPT,
+    Settings,
+)
 from desktop.store import ChatRow, MessageRow, Store
 from mlx_spec.events import (
     DrafterSettings,
     Event,
     Failed,
     Finished,
+    Forget,
     Generate,
     Load,
     Loaded,
@@ -39,7 +51,7 @@ from mlx_spec.events import (
 FRAME_MS = 16
 FLUSH_S = 0.25
 TITLE = 60  # characters
-ORDER = ("lookup", "model")  # who is asked first; others follow in the order of their ticks
+ORDER = ("suffix", "lookup", "history", "model")  # who is asked first; others follow in the order of their ticks
 
 
 class EngineState(Enum):
@@ -226,6 +238,7 @@ class Conversation(QObject):
         if self._waiting is not None and self._waiting.chat_id == chat_id:
             self._waiting = None
         self._store.delete_chat(chat_id)
+        self._client.send(Forget(str(chat_id)))
         self.chats_changed.emit(self._store.chats())
         if self._chat is not None and self._chat.id == chat_id:
             self._chat = None
@@ -319,7 +332,10 @@ class Conversation(QObject):
         self._writing = Writing(row, next(self._numbers))
         self.message_added.emit(row)
         self._set_state(EngineState.PREFILLING, "Reading the prompt", 0.0)
-        self._client.send(Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters()))
+        kept = str(row.chat_id) if self._settings.get(KEEP_REPLIES) else None
+        self._client.send(
+            Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters(), kept)
+        )
 
     def stop(self) -> None:
         """Stop the reply after the pass that is running; what came stays."""

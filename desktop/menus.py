@@ -39,8 +39,15 @@ RULES = (
         "Rejection: Same Chances, Other Text",
         "The papers' rule: exact in distribution; the text depends on the drafts",
     ),
+    (
+        "block",
+        "Block: Same Chances, More Drafts Hold",
+        "Judges the drafts of a pass together: exact in distribution, and never fewer hold than with Rejection",
+    ),
 )
 HINTS = {
+    "suffix": "Proposes what followed the longest earlier copy of these words in this chat; costs nothing",
+    "history": "Proposes what the model wrote in earlier chats after the same words; costs nothing",
     "lookup": "Proposes what followed the same words earlier in this chat; costs nothing",
     "model": "A small model with the same vocabulary writes ahead",
 }

@@ -75,12 +75,16 @@ CONTEXT: Setting[int | None] = Setting(
     minimum=256, maximum=10_000_000, step=1024, optional=True,
 )  # fmt: skip
 DRAFTERS: Setting[tuple[str, ...]] = Setting(
-    "drafters", ("lookup", "model"), tuple, "Drafters", "Asked in this order; effective from the next round."
+    "drafters",
+    ("suffix", "lookup", "history", "model"),
+    tuple,
+    "Drafters",
+    "Asked in this order; effective from the next round.",
 )
 RULE = Setting(
     "rule", "match", str, "Accept rule",
-    "match: the same text with drafts or without. rejection: the same chances, other text.",
-    choices=("match", "rejection"),
+    "match: the same text with drafts or without. rejection, block: the same chances, other text.",
+    choices=("match", "rejection", "block"),
 )  # fmt: skip
 MAX_DRAFT = Setting(
     "max_draft", 16, int, "Longest draft", "Tokens. How many are worth drafting is decided round by round, up to this.",
@@ -115,6 +119,13 @@ MAX_TOKENS: Setting[int | None] = Setting(
 )  # fmt: skip
 STOP: Setting[tuple[str, ...]] = Setting("stop", (), tuple, "Stop strings", "A reply ends before any of these.")
 SYSTEM_PROMPT = Setting("system_prompt", "", str, "System prompt", "Said to the model before every chat.")
+KEEP_REPLIES = Setting(
+    "keep_replies",
+    True,
+    bool,
+    "Draft from past replies",
+    "Keeps the tokens of replies on this machine, by chat. Deleting a chat deletes them.",
+)
 SHOW_DRAFTS = Setting("show_drafts", True, bool, "Draft colours", "Tint and underline drafted tokens that held.")
 SHOW_REJECTED = Setting(
     "show_rejected", True, bool, "Rejected drafts", "Show drafts that failed, struck through, for a moment."
@@ -130,8 +141,8 @@ LAST_CHAT: Setting[int | None] = Setting("last_chat", None, int, optional=True, 
 
 SETTINGS: tuple[Setting[Any], ...] = (
     MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P, REPETITION_PENALTY,
-    PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, SHOW_DRAFTS, SHOW_REJECTED,
-    SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, LAST_CHAT,
+    PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES, SHOW_DRAFTS,
+    SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, LAST_CHAT,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ import mlx.nn as nn
 
 from .engine import Engine
 from .events import DrafterSettings, Finished, Message, Round, SamplingSettings
+from .processors import LogitsProcessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def stream_generate(
     drafters: Sequence[str] | None = None,
     rule: str = "match",
     engine: Engine | None = None,
+    logits_processors: Sequence[LogitsProcessor] = (),
     **sampling: Any,
 ) -> Iterator[GenerationResponse]:
     """Write a reply to `prompt`, one response a round.
@@ -61,7 +63,8 @@ def stream_generate(
     names = tuple(engine.drafters) if drafters is None else tuple(drafters)
     settings = SamplingSettings(max_tokens=max_tokens, **sampling)
     count, seconds, prompt_tokens = 0, 0.0, len(engine.encode(prompt))
-    for event in engine.generate(prompt, settings, DrafterSettings(names=names, rule=rule)):
+    drafting = DrafterSettings(names=names, rule=rule)
+    for event in engine.generate(prompt, settings, drafting, logits_processors=logits_processors):
         if isinstance(event, Round):
             count += len(event.tokens)
             seconds += event.total_s

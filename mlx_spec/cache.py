@@ -8,7 +8,8 @@ rows are taken back depends on the kind of cache:
   that the next token may look at; a pass over several rows always leaves enough for its own rows to go;
 * states that hold no rows (recurrent and convolutional ones, compressed groups) cannot be trimmed. A `mark`
   keeps references to the arrays as they were before the pass, which is free, for mlx arrays never change.
-  `keep` goes back to the mark, and says so: the kept rows are run again in front of the next pass.
+  `keep` goes back to the mark. Then the layers that own the states are run over the kept rows again
+  (recurrent.py), or, where that is not possible, `keep` says so and all layers are, in front of the next pass.
 
 A kept reference to a buffer that is written in place makes mlx copy the buffer once. Caches that grow are
 therefore never marked by reference, windows only where one token at a time is run over them.
@@ -27,6 +28,8 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models import cache as mlx_cache
+
+from .recurrent import Recorder
 
 GROWING = (mlx_cache.KVCache, mlx_cache.QuantizedKVCache)
 WINDOWS = (mlx_cache.RotatingKVCache, mlx_cache.ChunkedKVCache)
@@ -62,6 +65,11 @@ class Caches:
         self.stateless = all(isinstance(c, (*GROWING, *WINDOWS, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
         self.growing = all(isinstance(c, (*GROWING, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
         self._begun: Mark | None = None
+        # States whose layers can be run again alone; None where there are none, or others beside them.
+        self._states = [c for c in self._leaves if isinstance(c, mlx_cache.ArraysCache)]
+        known = (*GROWING, *WINDOWS, mlx_cache.ConcatenateKVCache, mlx_cache.ArraysCache)
+        alone = bool(self._states) and all(isinstance(c, known) for c in self._leaves)
+        self._recorder = Recorder(model) if alone else None
 
     def begin(self, *, single: bool = False) -> None:
         """Rows that may be taken back are about to be run: in one pass, or (`single`) one after another."""
@@ -69,6 +77,8 @@ class Caches:
             self._begun = None  # `keep` needs no help
         else:
             self._begun = self.mark()
+            if self._recorder is not None and not single:
+                self._recorder.start()
 
     def mark(self) -> Mark:
         """Remember the present state; see `back`."""
@@ -87,6 +97,11 @@ class Caches:
 
     def ran(self, rows: int) -> None:
         """A pass appended `rows`."""
+        if self._recorder is not None:
+            if self._recorder.active:
+                self._recorder.stop(rows)
+            else:
+                self._recorder.forget()
         self.length += rows
 
     def keep(self, length: int, marks: Sequence[Mark] = ()) -> int:
@@ -107,6 +122,9 @@ class Caches:
             self.length = length
             self._forget()
             return length
+        if self._run_states_again(length, extra):
+            self.length = length
+            return length
         known = [*marks, *([self._begun] if self._begun else [])]
         fitting = [m for m in known if m.length <= length]
         if fitting:
@@ -116,6 +134,23 @@ class Caches:
         self._forget()
         return self.length
 
+    def _run_states_again(self, length: int, extra: int) -> bool:
+        """Take back `extra` rows of the pass since `begin` by running the layers with a state once more."""
+        recorder, begun = self._recorder, self._begun
+        if recorder is None or begun is None or length <= begun.length or not recorder.covers(self._states):
+            return False
+        others = [c for c in self._leaves if not isinstance(c, mlx_cache.ArraysCache)]
+        if not all(_can_take_back(c, extra) for c in others):
+            return False
+        for cache, saved in zip(self._leaves, begun.saved, strict=True):
+            if isinstance(cache, mlx_cache.ArraysCache):
+                vars(cache).update(_save(saved))
+            else:
+                _take_back(cache, extra)
+        recorder.again(length - begun.length)
+        self._begun = None
+        return True
+
     def _forget(self) -> None:
         """A mark after the present end would be of another text, once more rows are run."""
         if self._begun is not None and self._begun.length > self.length:
@@ -124,6 +159,11 @@ class Caches:
     def arrays(self) -> list[Any]:
         """What to evaluate so that the caches are computed."""
         return list(_arrays([vars(c) for c in self._leaves]))
+
+    @property
+    def reruns(self) -> bool:
+        """Whether rows that were kept may have to be run again by all layers."""
+        return not self.stateless and self._recorder is None
 
     @property
     def nbytes(self) -> int:

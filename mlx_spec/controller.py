@@ -14,6 +14,7 @@ drafts. This module knows names, numbers and times; no tokens, no models.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 PLAIN_EVERY = 48  # rounds between plain passes that keep the plain cost known
 PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a dear drafter is tried again
@@ -21,6 +22,7 @@ MARGIN = 0.03  # of a plain pass: what a draft must promise beyond it
 OVERDRAFT = 0.02  # of all time: how far speculation may fall behind plain
 CREDIT = 3.0  # plain passes: how far at the least, since single times are noisy
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
+REMEMBERED = 64  # observations that an earlier run counts for
 CENSUS = 512  # observations after which older ones count half
 
 # Chance that a draft holds, before anything was seen, by drafter and key.
@@ -55,6 +57,22 @@ class Average:
             self.value += max(0.2, 1 / self.seen) * (x - self.value)
 
 
+def _first(pair: tuple[int, Average]) -> int:
+    return pair[0]
+
+
+def _rising(points: list[tuple[int, float, float]]) -> list[tuple[int, float]]:
+    """The nearest curve that never falls, through (width, cost, weight): a wider pass is never cheaper, and one
+    unlucky measurement must not make all wider passes look dear. (Pool adjacent violators: Barlow et al. 1972.)"""
+    pools: list[tuple[float, float, list[int]]] = []
+    for width, value, weight in points:
+        pools.append((value, weight, [width]))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (v1, w1, a), (v2, w2, b) = pools[-2:]
+            pools[-2:] = [((v1 * w1 + v2 * w2) / (w1 + w2), w1 + w2, a + b)]
+    return [(width, value) for value, _, widths in pools for width in widths]
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How many tokens to draft, how many the round is hoped to yield, and the reason in a few words."""
@@ -69,9 +87,12 @@ class Controller:
 
     def __init__(self) -> None:
         self.plain = Average()  # seconds of a plain round at the present context
-        self._relative: dict[int, Average] = {}  # cost of a pass by width, in plain passes
+        self._relative: dict[tuple[int, int], Average] = {}  # by (context bucket, width), in plain passes
+        self._bucket = 0
+        self._drafts: dict[str, int] = {}  # proposals by drafter, to time some of them
         self._draft: dict[str, Average] = {}  # seconds a drafted token
         self._hint: dict[str, float] = {}
+        self._known_hints: dict[str, float] = {}  # draft costs of an earlier run, in plain passes
         self._counts: dict[tuple[str, str, int], list[float]] = {}  # (drafter, key, place): held, seen
         self._rate = 0.0  # tokens a second, lately
         self._rounds = 0
@@ -85,15 +106,20 @@ class Controller:
         """A reply begins: its context may be of another length, so the plain pass is measured anew."""
         self._since_plain = PLAIN_EVERY
 
+    def at(self, context: int) -> None:
+        """The context is `context` tokens long now: wide passes cost another multiple of a plain one there."""
+        self._bucket = max(0, context // 1024).bit_length()
+
     # ---------------------------------------------------------------------------------------- estimates
 
     def relative_cost(self, width: int) -> float:
         """A pass of `width` rows in plain passes: measured, else between or beyond the measured widths."""
-        known = sorted((w, a.value) for w, a in self._relative.items() if a.value is not None)
-        points = [(1, 1.0)]
-        for w, v in known:
-            if w > 1:
-                points.append((w, max(v, points[-1][1])))  # a wider pass is never cheaper
+        buckets = {b for b, _ in self._relative}
+        near = min(buckets, key=lambda b: (abs(b - self._bucket), b), default=0)
+        known = [(w, a) for (b, w), a in self._relative.items() if b == near and w > 1]
+        points = _rising(
+            [(1, 1.0, 64.0), *((w, a.value or 1.0, min(a.seen, 16)) for w, a in sorted(known, key=_first))]
+        )
         below = max((p for p in points if p[0] <= width), key=lambda p: p[0])
         above = min((p for p in points if p[0] >= width), key=lambda p: p[0], default=None)
         if above is None:
@@ -110,8 +136,20 @@ class Controller:
         """Of one drafted token, in plain passes."""
         average = self._draft.get(drafter)
         if average is None or average.value is None or not self.plain.value:
-            return self._hint.get(drafter, 0.0)
+            return self._known_hints.get(drafter, self._hint.get(drafter, 0.0))
         return average.value / self.plain.value
+
+    def times(self, drafter: str) -> bool:
+        """Whether to time the next proposal: the first ones and then every eighth. Timing costs a wait for the
+        device in the middle of a round."""
+        n = self._drafts.get(drafter, 0)
+        self._drafts[drafter] = n + 1
+        return n < 4 or n % 8 == 0
+
+    def draft_seconds(self, drafter: str, n: int) -> float:
+        """The present estimate for a draft of `n` tokens; 0 while none was timed."""
+        average = self._draft.get(drafter)
+        return n * (average.value or 0.0) if average else 0.0
 
     def chance(self, drafter: str, key: str, place: int) -> float:
         """That the draft at `place` (0 is the first) holds if those before it did."""
@@ -182,13 +220,20 @@ class Controller:
                 counts[0], counts[1] = counts[0] / 2, counts[1] / 2
 
     def record(
-        self, drafter: str | None, drafted: int, tokens: int, draft_s: float, total_s: float, again: int = 0
+        self,
+        drafter: str | None,
+        drafted: int,
+        tokens: int,
+        draft_s: float,
+        total_s: float,
+        again: int = 0,
+        timed: bool = True,
     ) -> None:
         """A round is over: `tokens` new tokens took `total_s` seconds, `draft_s` of them drafting; `again`
-        rows of the pass had been run before."""
+        rows of the pass had been run before. `timed` False: `draft_s` is only the estimate."""
         if drafter is None and again:
             if self.plain.value:
-                self._relative.setdefault(1 + again, Average()).add(total_s / self.plain.value)
+                self._relative.setdefault((self._bucket, 1 + again), Average()).add(total_s / self.plain.value)
                 self.bank += tokens * self.plain.value - total_s
             self._since_plain += 1
         elif drafter is None:
@@ -196,11 +241,11 @@ class Controller:
             self._since_plain = 0
         else:
             self._since_plain += 1
-            if drafted and draft_s:
+            if drafted and draft_s and timed:
                 self._draft.setdefault(drafter, Average()).add(draft_s / drafted)
             if self.plain.value:
                 relative = (total_s - draft_s) / self.plain.value
-                self._relative.setdefault(1 + drafted + again, Average()).add(relative)
+                self._relative.setdefault((self._bucket, 1 + drafted + again), Average()).add(relative)
                 self.bank += tokens * self.plain.value - total_s
         self.spent = FORGET * self.spent + total_s
         self.bank *= FORGET
@@ -208,3 +253,27 @@ class Controller:
             self._rounds += 1
             weight = max(0.03, 1 / self._rounds)
             self._rate += weight * (tokens / total_s - self._rate)
+
+    # ----------------------------------------------------------------------------------- from run to run
+
+    def state(self) -> dict[str, Any]:
+        """What is worth keeping for the next time this model runs on this machine, as plain JSON."""
+        plain = self.plain.value
+        return {
+            "relative": [[b, w, a.value] for (b, w), a in self._relative.items() if a.value is not None],
+            "counts": [[d, k, p, *c] for (d, k, p), c in self._counts.items()],
+            "draft": {d: a.value / plain for d, a in self._draft.items() if a.value is not None} if plain else {},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave. It counts as little seen, so that what is measured now soon outweighs it.
+        Raises ValueError, TypeError or KeyError if it is not such a state."""
+        relative = {(int(b), int(w)): Average(float(v), 2) for b, w, v in state["relative"]}
+        counts = {}
+        for drafter, key, place, held, seen in state["counts"]:
+            part = min(1.0, REMEMBERED / max(float(seen), 1.0))
+            counts[(str(drafter), str(key), int(place))] = [float(held) * part, float(seen) * part]
+        hints = {str(d): float(v) for d, v in state["draft"].items()}
+        if not all(0 < a.value < 1000 for a in relative.values() if a.value is not None):
+            raise ValueError("a cost is out of range")
+        self._relative, self._counts, self._known_hints = relative, counts, hints

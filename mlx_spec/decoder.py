@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -33,6 +34,7 @@ from .events import (
     SamplingSettings,
     Span,
 )
+from .processors import Processors
 from .sampling import History, check, process
 from .target import Target
 
@@ -56,6 +58,7 @@ class Reply:
     passes: int = 0
     stats: dict[str, DrafterStats] = field(default_factory=dict)
     plain: list[float] = field(default_factory=list)
+    processors: Processors = field(default_factory=lambda: Processors(()))
 
     @property
     def room(self) -> int:
@@ -76,6 +79,7 @@ class Plan:
     n: int = 0
     expected: float = 1.0
     why: str = ""
+    timed: bool = True
 
 
 def decode(
@@ -126,6 +130,7 @@ def decode(
             break
         began = time.perf_counter()
         wanted = settings()
+        controller.at(len(history))
         plan = _plan(wanted, drafters, controller, reply, history, target)
         drafted_at = time.perf_counter()
 
@@ -137,7 +142,11 @@ def decode(
         if plan.n:
             target.begin()
         logits = target.run(rows)
-        logp = process(logits, reply.sampling, history.counts(drafted))
+        counts, custom = history.counts(drafted), None
+        if reply.processors:
+            guessed = [] if drafted is None else integers(drafted)
+            custom = partial(reply.processors, history.tokens, guessed)
+        logp = process(logits, reply.sampling, counts, custom)
         flags, own = _verify(wanted.rule, logp, plan, reply, len(history))
         mx.eval(own, *([] if flags is None else [flags, drafted]))
 
@@ -149,11 +158,15 @@ def decode(
         # The last token has no row yet: it is the first row of the next pass.
         target.keep(start + len(emitted), [history.tokens[-1], *emitted[:-1]])
         history.extend(emitted)
+        reply.processors.settle(min(accepted, len(emitted) - 1))
         if plan.drafter is not None:
             drafters[plan.drafter].settle(ids)
 
         ended = time.perf_counter()
         draft_s = drafted_at - began if plan.n else 0.0
+        if plan.drafter is not None and not plan.timed:
+            # The device drafted while the host built the pass: the parts of the time are an estimate.
+            draft_s = min(draft_s + controller.draft_seconds(plan.drafter, plan.n), ended - began)
         reply.passes += 1
         first_token_s = first_token_s or ended - reply.started
         if plan.drafter is None:
@@ -164,7 +177,7 @@ def decode(
             reply.stats[plan.drafter] = DrafterStats(s.rounds + 1, s.drafted + plan.n, s.accepted + accepted)
             if len(emitted) > accepted or accepted == plan.n:  # not cut short by the end of the reply
                 controller.learn(plan.drafter, plan.key, plan.n, accepted)
-        controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began, again)
+        controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began, again, plan.timed)
         if reply.passes % CLEAR_EVERY == 0:
             mx.clear_cache()
         yield Round(
@@ -179,7 +192,7 @@ def decode(
             spans=spans,
             width=1 + plan.n + again,
             draft_s=draft_s,
-            verify_s=ended - drafted_at,
+            verify_s=ended - began - draft_s,
             total_s=ended - began,
             plain_s=controller.plain.value,
             expected=plan.expected,
@@ -251,17 +264,17 @@ def _plan(
             continue
         n, expected = min(limit, offer.limit), 1.0
         if settings.adaptive:
-            choice = controller.length(
-                name, offer.key, n, drafter.cost_hint, target.behind, not target.caches.stateless
-            )
+            choice = controller.length(name, offer.key, n, drafter.cost_hint, target.behind, target.caches.reruns)
             n, expected, why = choice.n, choice.expected, choice.why
             if n < 1:
                 why = f"drafting by {name} is not worth it here"
                 continue
         context = Context(history, reply.sampling, reply.seed, settings.rule == "match")
         draft = drafter.propose(context, offer, n)
-        mx.eval(draft.tokens)
-        return Plan(name, offer.key, draft, n, expected, why if settings.adaptive else f"{name}, {n} tokens")
+        timed = drafter.cost_hint == 0 or controller.times(name)
+        if timed:
+            mx.eval(draft.tokens)
+        return Plan(name, offer.key, draft, n, expected, why if settings.adaptive else f"{name}, {n} tokens", timed)
     return Plan(why=why)
 
 
@@ -269,11 +282,12 @@ def _verify(rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int) 
     """Flags of the drafts (None for a plain pass) and the token to write at each row, not yet evaluated."""
     none = mx.zeros((0,), mx.uint32)
     drafted = plan.draft.tokens if plan.draft else none
-    # At temperature 0 both rules are the same: the target's argmax.
+    # At temperature 0 all rules are the same: the target's argmax.
     if rule == "match" or reply.sampling.temperature == 0 or plan.draft is None:
         flags, own = verify.match(logp, drafted, reply.seed, position, reply.sampling.temperature)
     else:
-        flags, own = verify.rejection(logp, plan.draft.logq, drafted, reply.seed, position)
+        judge = verify.block if rule == "block" else verify.rejection
+        flags, own = judge(logp, plan.draft.logq, drafted, reply.seed, position)
     return (flags if plan.draft else None), own
 
 

@@ -10,9 +10,14 @@ thread that made it, as mlx's streams do. It knows no process, window or downloa
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +30,9 @@ from .decoder import Reply, decode
 from .detokenize import Pieces, TextStream
 from .drafters.base import Drafter
 from .drafters.draft_model import DraftModel
+from .drafters.history import PastReplies
 from .drafters.lookup import Lookup
+from .drafters.suffix import Suffix
 from .events import (
     DrafterSettings,
     Finished,
@@ -36,6 +43,8 @@ from .events import (
     Round,
     SamplingSettings,
 )
+from .processors import LogitsProcessor, Processors
+from .replies import Replies, tokenizer_hash
 from .target import Target
 
 DEFAULT_CONTEXT = 8192  # where a model does not say
@@ -123,6 +132,12 @@ def parameter_count(model: nn.Module) -> int:
     return total
 
 
+def _measured_as(target: Path, draft: Path | None, dtype: str | None) -> str:
+    """Names what costs were measured of: models, weights, machine, mlx."""
+    parts = [str(target), str(draft), str(dtype), platform.machine(), platform.processor(), version("mlx")]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
 def load_engine(
     target: Path,
     draft: Path | None = None,
@@ -131,8 +146,14 @@ def load_engine(
     dtype: str | None = None,
     name: str = "",
     draft_name: str = "",
+    replies: Path | None = None,
+    learned: Path | None = None,
 ) -> Engine:
-    """Load a target and maybe a draft model from mlx-lm folders. Raises `Problem` with the reason."""
+    """Load a target and maybe a draft model from mlx-lm folders. Raises `Problem` with the reason.
+
+    `replies` is a folder where past replies are kept by tokenizer; None drafts from none and keeps none.
+    `learned` is a folder where the controller's measurements are kept by model and version of mlx.
+    """
     model, tokenizer, config = load_model(target, dtype)
     draft_model = None
     if draft is not None:
@@ -144,7 +165,9 @@ def load_engine(
         model,
         tokenizer,
         draft_model,
+        learned=learned / f"{_measured_as(target, draft, dtype)}.json" if learned else None,
         context=min(context or most, most),
+        replies=Replies(replies / f"{tokenizer_hash(target)}.jsonl") if replies else None,
         name=name or target.name,
         draft_name=draft_name or (draft.name if draft else ""),
         architecture=str(config.get("model_type", "")),
@@ -164,6 +187,8 @@ class Engine:
         draft_model: nn.Module | None = None,
         *,
         context: int = DEFAULT_CONTEXT,
+        replies: Replies | None = None,
+        learned: Path | None = None,
         name: str = "",
         draft_name: str = "",
         architecture: str = "",
@@ -173,7 +198,15 @@ class Engine:
         self.context = context
         self.target = Target(model)
         self.controller = Controller()
-        self.drafters: dict[str, Drafter] = {"lookup": Lookup()}
+        self._learned = learned
+        if learned is not None:
+            # What cannot be read is measured anew.
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+                self.controller.restore(json.loads(learned.read_text("utf-8")))
+        self.drafters: dict[str, Drafter] = {"suffix": Suffix(), "lookup": Lookup()}
+        self.replies = replies
+        if replies is not None:
+            self.drafters["history"] = PastReplies(replies)
         refused: tuple[tuple[str, str], ...] = (("model", "no draft model is chosen"),)
         size = weight_bytes(model)
         if draft_model is not None:
@@ -227,10 +260,13 @@ class Engine:
         *,
         request: int = 0,
         stop: Callable[[], bool] | None = None,
+        logits_processors: Sequence[LogitsProcessor] = (),
     ) -> Iterator[PromptProgress | Round | Finished]:
         """Write a reply. `drafters` may be a function: it is asked before every round.
 
-        By default every drafter that can run is asked. Raises `Problem` if a setting cannot be honoured.
+        By default every drafter that can run is asked. `logits_processors` are mlx-lm's, `(tokens, logits) ->
+        logits`, with states of their own if they like (see processors.py). Raises `Problem` if a setting cannot be
+        honoured.
         """
         started = time.perf_counter()
         sampling = sampling or SamplingSettings()
@@ -246,8 +282,19 @@ class Engine:
             text=TextStream(self.tokenizer, sampling.stop),
             pieces=Pieces(self.tokenizer),
             started=started,
+            processors=Processors(logits_processors),
         )
         return decode(self.target, self.drafters, self.controller, reply, settings, stop or (lambda: False))
+
+    def keep_learned(self) -> None:
+        """Write down what the controller measured, for the next run. A disk that cannot be written costs only
+        that."""
+        if self._learned is not None:
+            with contextlib.suppress(OSError):
+                self._learned.parent.mkdir(parents=True, exist_ok=True)
+                part = self._learned.with_suffix(".part")
+                part.write_text(json.dumps(self.controller.state()), "utf-8")
+                part.replace(self._learned)
 
     def reset(self) -> None:
         """Forget the kept conversation and give its memory back. What the controller learned stays."""

@@ -46,7 +46,7 @@ class SamplingSettings:
 class DrafterSettings:
     """Which drafters may propose, by name and in the order in which they are asked, and the accept rule.
 
-    An empty `names` is plain decoding. `rule` is "match" or "rejection". `adaptive` False drafts
+    An empty `names` is plain decoding. `rule` is "match", "rejection" or "block". `adaptive` False drafts
     `max_draft` tokens whenever a drafter has them, whatever it costs: for measurements, not for people.
     """
 
@@ -82,12 +82,24 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a conversation, whose last message is the user's (or, to be continued, the assistant's)."""
+    """Answer a conversation, whose last message is the user's (or, to be continued, the assistant's).
+
+    `chat` names the conversation under which the reply's tokens are kept, so that later replies may be drafted
+    from it; None keeps nothing.
+    """
 
     request: int
     messages: tuple[Message, ...]
     sampling: SamplingSettings = SamplingSettings()
     drafters: DrafterSettings = DrafterSettings()
+    chat: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forget the replies that were kept under `chat`, for every model."""
+
+    chat: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,7 @@ class Shutdown:
     """End the engine process."""
 
 
-Request = Load | Generate | SetDrafters | Stop | Unload | Shutdown
+Request = Load | Generate | Forget | SetDrafters | Stop | Unload | Shutdown
 
 # ------------------------------------------------------------------------------------------------ events
 

@@ -21,6 +21,7 @@ from .events import (
     DrafterSettings,
     Event,
     Failed,
+    Forget,
     Generate,
     Load,
     Loaded,
@@ -28,11 +29,13 @@ from .events import (
     Memory,
     Problem,
     Request,
+    Round,
     SetDrafters,
     Shutdown,
     Stop,
     Unload,
 )
+from .replies import forget
 
 if TYPE_CHECKING:
     from models.download import Progress
@@ -100,6 +103,11 @@ class Host:
             self._load(request)
         elif isinstance(request, Generate):
             self._generate(request)
+        elif isinstance(request, Forget):
+            if self._engine is not None and self._engine.replies is not None:
+                self._engine.replies.forget(request.chat)
+            else:
+                forget(_kept("replies"), request.chat)
         elif isinstance(request, Unload):
             self._engine = None
             self._clear()
@@ -125,6 +133,8 @@ class Host:
             dtype=request.dtype,
             name=request.model,
             draft_name=request.draft or "",
+            replies=_kept("replies"),
+            learned=_kept("learned"),
         )
         mx.clear_cache()
         self._send(Loaded(request.request, self._engine.info, time.perf_counter() - started))
@@ -135,6 +145,7 @@ class Host:
             raise Problem("No model is loaded.", "Choose one in Models.")
         self._drafters = request.drafters
         reported = time.perf_counter()
+        ids: list[int] = []
         for event in self._engine.generate(
             request.messages,
             request.sampling,
@@ -143,10 +154,15 @@ class Host:
             stop=lambda: request.request in self._stopped,
         ):
             self._send(event)
+            if isinstance(event, Round):
+                ids += event.tokens
             if time.perf_counter() - reported > MEMORY_EVERY:
                 reported = time.perf_counter()
                 self._memory()
         self._stopped.discard(request.request)
+        if request.chat is not None and self._engine.replies is not None:
+            self._engine.replies.add(request.chat, ids)
+        self._engine.keep_learned()
         self._memory()
 
     def _clear(self) -> None:
@@ -162,6 +178,13 @@ class Host:
 
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._send(Memory(mx.get_active_memory(), mx.get_peak_memory(), total))
+
+
+def _kept(what: str) -> Path:
+    """The folder where something is kept from run to run."""
+    from models.paths import home
+
+    return home() / what
 
 
 def prepare(

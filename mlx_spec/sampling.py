@@ -11,7 +11,7 @@ This module knows nothing of caches, drafts or models.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import numpy as np
@@ -91,11 +91,17 @@ class History:
         return mx.concatenate([base, base + mx.cumsum(change, axis=0)])
 
 
-def process(logits: mx.array, settings: SamplingSettings, counts: mx.array | None = None) -> mx.array:
+def process(
+    logits: mx.array,
+    settings: SamplingSettings,
+    counts: mx.array | None = None,
+    custom: Callable[[mx.array], mx.array] | None = None,
+) -> mx.array:
     """Log-probabilities of the processed distribution, float32, same shape as `logits` (rows, vocabulary).
 
     Tokens outside the support are -inf. At temperature 0 the result is not normalised: only its argmax has
-    a meaning. `counts` is what `History.counts` gave for these rows.
+    a meaning. `counts` is what `History.counts` gave for these rows; `custom` changes the
+    logits of all rows after the penalties.
     """
     x = logits.astype(mx.float32)
     if settings.logit_bias:
@@ -111,6 +117,8 @@ def process(logits: mx.array, settings: SamplingSettings, counts: mx.array | Non
             x = x - settings.presence_penalty * seen.astype(mx.float32)
         if settings.frequency_penalty:
             x = x - settings.frequency_penalty * counts.astype(mx.float32)
+    if custom is not None:
+        x = custom(x)
     if settings.temperature == 0:
         return x
     x = x - mx.logsumexp(x, axis=-1, keepdims=True)

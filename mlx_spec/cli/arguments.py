@@ -83,7 +83,7 @@ def _add_drafting(command: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help='who drafts, in the order asked: "lookup,model", "lookup", "none" (default: all that can run)',
     )
-    group.add_argument("--rule", choices=("match", "rejection"), default="match", help="the accept rule")
+    group.add_argument("--rule", choices=("match", "rejection", "block"), default="match", help="the accept rule")
     group.add_argument("--max-draft", type=_count, default=16, metavar="N", help="longest draft (default: 16)")
     group.add_argument("--fixed", action="store_true", help="always draft as much as a drafter has, whatever it costs")
 

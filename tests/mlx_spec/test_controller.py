@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 
@@ -75,3 +76,61 @@ def test_an_outlier_is_not_believed() -> None:
         controller.record(None, 0, 1, 0, 1.0)
     controller.record(None, 0, 1, 0, 60.0)
     assert controller.plain.value == pytest.approx(1.0)
+
+
+def test_what_was_learned_serves_the_next_run() -> None:
+    first = Controller()
+    first.at(500)
+    first.record(None, 0, 1, 0.0, 0.1)
+    for _ in range(200):
+        first.record("model", 4, 5, 0.02, 0.15)
+        first.learn("model", "", 4, 4)
+    second = Controller()
+    second.restore(json.loads(json.dumps(first.state())))
+    second.at(500)
+    assert second.relative_cost(5) == pytest.approx(first.relative_cost(5))
+    assert second.chance("model", "", 0) == pytest.approx(first.chance("model", "", 0), abs=0.05)
+    assert second.draft_cost("model") == pytest.approx(0.05)
+    assert second.plain.value is None  # seconds are of the day, ratios of the machine
+    for _ in range(150):  # what is seen now outweighs it
+        second.learn("model", "", 1, 0)
+    assert second.chance("model", "", 0) < 0.4
+
+
+@pytest.mark.parametrize("broken", [{}, {"relative": [[0, 2, -1]], "counts": [], "draft": {}}, {"relative": 3}])
+def test_a_broken_state_is_refused_whole(broken: dict[str, object]) -> None:
+    controller = Controller()
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        controller.restore(broken)
+    assert controller.relative_cost(3) == Controller().relative_cost(3)
+
+
+def test_costs_are_kept_by_context_length() -> None:
+    controller = Controller()
+    controller.at(100)
+    controller.record(None, 0, 1, 0.0, 1.0)
+    controller.record("lookup", 4, 3, 0.0, 1.2)
+    controller.at(30_000)
+    assert controller.relative_cost(5) == pytest.approx(1.2)  # nothing better is known here yet
+    controller.record("lookup", 4, 3, 0.0, 2.0)
+    assert controller.relative_cost(5) == pytest.approx(2.0)
+    controller.at(100)
+    assert controller.relative_cost(5) == pytest.approx(1.2)
+
+
+def test_only_some_proposals_are_timed() -> None:
+    controller = Controller()
+    timed = [controller.times("model") for _ in range(40)]
+    assert timed[:4] == [True] * 4
+    assert 6 <= sum(timed) <= 10
+
+
+def test_one_unlucky_pass_does_not_make_wider_ones_dear() -> None:
+    controller = Controller()
+    controller.record(None, 0, 1, 0.0, 1.0)
+    controller.record("lookup", 2, 3, 0.0, 2.9)  # the machine was busy
+    for _ in range(10):
+        controller.record("lookup", 8, 9, 0.0, 1.4)
+    assert controller.relative_cost(9) < 1.6
+    assert controller.relative_cost(3) <= controller.relative_cost(9)
+    assert controller.relative_cost(1) == pytest.approx(1.0, abs=0.01)

@@ -19,6 +19,7 @@ from mlx_spec.drafters.base import Context, Draft, Drafter, Offer
 from mlx_spec.drafters.draft_model import DraftModel
 from mlx_spec.drafters.lookup import Lookup
 from mlx_spec.events import DrafterSettings, DrafterStats, Finished, PromptProgress, Round, SamplingSettings, Span
+from mlx_spec.processors import Processors
 from mlx_spec.sampling import History
 from mlx_spec.target import Target
 
@@ -88,7 +89,12 @@ class Spoiled(DraftModel):
 
 
 def write(
-    target: Target, prompt: Sequence[int], temperature: float, drafter: Drafter | None = None, tokens: int = TOKENS
+    target: Target,
+    prompt: Sequence[int],
+    temperature: float,
+    drafter: Drafter | None = None,
+    tokens: int = TOKENS,
+    processors: Processors | None = None,
 ) -> tuple[list[int], dict[str, DrafterStats], int]:
     """Ids of a reply, what was drafted, and how many tokens of the prompt were cached."""
     mute = Mute()
@@ -101,6 +107,7 @@ def write(
         end_ids=frozenset(),
         text=mute,  # type: ignore[arg-type]
         pieces=mute,  # type: ignore[arg-type]
+        processors=processors or Processors(()),
     )
     settings = DrafterSettings(names=(drafter.name,) if drafter else (), adaptive=False, max_draft=12)
     drafters = {drafter.name: drafter} if drafter else {}

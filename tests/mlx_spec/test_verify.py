@@ -78,6 +78,35 @@ def rejection_law(p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], 
     return law
 
 
+def block_law(p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], bool], wrong: str = "") -> Law:
+    """The law of the text after one round of the block rule: the last success among the drafts wins."""
+    law: Law = {}
+    with mx.stream(mx_cpu):
+        for draft, weight in drafts(q, n, stop):
+            pi, qi = (mx.array(np.stack([m[draft[:i]] for i in range(len(draft))]), mx.float64) for m in (p, q))
+            chances, rests = (np.array(a) for a in verify.block_chances(pi, qi, mx.array(draft)))
+            if wrong == "a failure ends it":
+                surviving = weight
+                for i in range(len(draft)):
+                    for token, chance in enumerate(rests[i]):
+                        extend(law, (*draft[:i], token), surviving * (1 - chances[i]) * chance, p, n + 1)
+                    surviving *= chances[i]
+                extend(law, draft, surviving, p, n + 1)
+                continue
+            later = weight  # no longer draft was taken
+            for length in range(len(draft), 0, -1):
+                taken = later * float(chances[length - 1])
+                later -= taken
+                if length == len(draft):
+                    extend(law, draft, taken, p, n + 1)
+                    continue
+                for token, chance in enumerate(p[draft[:length]] if wrong == "no residual" else rests[length]):
+                    extend(law, (*draft[:length], token), taken * float(chance), p, n + 1)
+            for token, chance in enumerate(rests[0]):
+                extend(law, (token,), later * float(chance), p, n + 1)
+    return law
+
+
 def match_law(p: Model, q: Model, n: int) -> Law:
     """One round of `match`: every row's own draw is enumerated, and the held drafts cut the text."""
     law: Law = {}
@@ -108,6 +137,56 @@ def test_rejection_is_exact(vocabulary: int, n: int) -> None:
         assert variation(rejection_law(p, law, n, lambda _: False), truth) < 1e-12
     # Stopping after a token that the drafter is unsure of is legal: the token stays in the draft.
     assert variation(rejection_law(p, q, n, lambda text: q[text].max() < 0.6), truth) < 1e-12
+
+
+@pytest.mark.parametrize(("vocabulary", "n"), SIZES)
+def test_block_is_exact(vocabulary: int, n: int) -> None:
+    rng = np.random.default_rng(vocabulary * 1000 + n)
+    p, q = model(rng, vocabulary, n + 1), model(rng, vocabulary, n + 1)
+    truth = target_law(p, vocabulary, n + 1)
+    assert variation(block_law(p, q, n, lambda _: False), truth) < 1e-12
+    assert variation(block_law(p, q, n, lambda text: q[text].max() < 0.6), truth) < 1e-12
+
+
+@pytest.mark.parametrize("wrong", ["no residual", "a failure ends it"])
+def test_wrong_block_rules_fail_the_same_test(wrong: str) -> None:
+    rng = np.random.default_rng(7)
+    p, q = model(rng, 3, 4), model(rng, 3, 4)
+    assert variation(block_law(p, q, 3, lambda _: False, wrong), target_law(p, 3, 4)) > 1e-3
+
+
+def test_block_takes_no_fewer_drafts_than_rejection() -> None:
+    rng = np.random.default_rng(11)
+    gains = []
+    for _ in range(20):
+        p, q = model(rng, 3, 3), model(rng, 3, 3)
+        block = rejection = 0.0
+        for draft, weight in drafts(q, 3, lambda _: False):
+            pi, qi = (mx.array(np.stack([m[draft[:i]] for i in range(3)]).astype(np.float32)) for m in (p, q))
+            later = weight
+            for i, h in reversed(list(enumerate(np.array(verify.block_chances(pi, qi, mx.array(draft))[0])))):
+                block += later * float(h) * (i + 1)
+                later *= 1 - float(h)
+            accept = np.array(verify.accept_probability(pi, qi, mx.array(draft)))
+            rejection += weight * float(np.cumprod(accept).sum())
+        gains.append(block - rejection)
+    assert min(gains) > -1e-5
+    assert max(gains) > 0.02
+
+
+def test_block_draws_follow_the_law() -> None:
+    """The device path: the first two tokens of many rounds against the target's law."""
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+    logp, logq = (mx.log(mx.array(np.stack([m] * k).astype(np.float32))) for m, k in ((p, 3), (q, 2)))
+    rng = np.random.default_rng(0)
+    rounds = 3000
+    count = np.zeros(3)
+    for seed in range(rounds):
+        draft = rng.choice(3, p=q, size=2)
+        flags, own = verify.block(logp, logq, mx.array(draft.astype(np.uint32)), seed, 10)
+        a = verify.held(flags.tolist())
+        count[draft[0] if a else own[0].item()] += 1
+    assert np.all(np.abs(count / rounds - p) < 3.5 * np.sqrt(p * (1 - p) / rounds))
 
 
 @pytest.mark.parametrize(("vocabulary", "n"), SIZES)
