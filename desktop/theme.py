@@ -16,10 +16,10 @@ _Underline = QTextCharFormat.UnderlineStyle
 
 # In the order in which they are shown. A name that is not here gets a readable title and a hue of its own.
 _TITLES = {
-    "lookup": "Prompt lookup",
-    "model": "Draft model",
     "suffix": "Suffix lookup",
+    "lookup": "Prompt lookup",
     "history": "Past replies",
+    "model": "Draft model",
     "layer_skip": "Layer skip",
     "medusa": "Medusa heads",
     "eagle3": "EAGLE-3",

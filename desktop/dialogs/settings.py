@@ -183,7 +183,7 @@ class SettingsDialog(QDialog):
 
 GROUPS = (
     ("Models", ("model", "draft_model", "context")),
-    ("Drafting", ("drafters", "rule", "max_draft")),
+    ("Drafting", ("drafters", "rule", "max_draft", "keep_replies")),
     (
         "Sampling",
         (

@@ -120,10 +120,10 @@ def test_ticks_follow_and_set_the_settings(window: QMainWindow, settings: Settin
 def test_rule_and_appearance_are_choices(window: QMainWindow, settings: Settings) -> None:
     menus = Menus(window.menuBar(), settings, mac=False)
     rules = menus.rule_menu.actions()
-    assert [a.isChecked() for a in rules] == [True, False]
+    assert [a.isChecked() for a in rules] == [True, False, False]
     rules[1].trigger()
     assert settings.get(RULE) == "rejection"
-    assert [a.isChecked() for a in rules] == [False, True]
+    assert [a.isChecked() for a in rules] == [False, True, False]
     settings.set(COLOR_SCHEME, "dark")
     ticked = [a.text() for a, s, _ in menus._choices if s is COLOR_SCHEME and a.isChecked()]
     assert ticked == ["Dark"]

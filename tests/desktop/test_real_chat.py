@@ -55,8 +55,8 @@ def test_a_chat_with_the_starter(qtbot: QtBot, starter_model: Path, tmp_path: Pa
         assert "Ada" in messages[1].text
         for reply in (messages[1], messages[3]):
             assert "".join(s.text for s in reply.spans) == reply.text
-        drafted = [s for reply in (messages[1], messages[3]) for s in reply.spans if s.drafter == "lookup"]
-        assert drafted  # words that lookup proposed are marked as its own
+        drafted = [s for reply in (messages[1], messages[3]) for s in reply.spans if s.drafter in ("suffix", "lookup")]
+        assert drafted  # words that were proposed are marked as its own
     finally:
         pid = client.pid
         window.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from mlx_spec.events import (
     Event,
     Failed,
     Finished,
+    Forget,
     Generate,
     Load,
     Loaded,
@@ -36,12 +38,15 @@ ASK = (Message("user", "one two three four five"),)
 
 
 class Peer:
-    def __init__(self) -> None:
+    def __init__(self, home: Path) -> None:
+        self.home = home
         context = multiprocessing.get_context("spawn")
         self.connection: Connection
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=host.main, args=(other,), daemon=True)
-        self.process.start()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OUTRIDER_HOME", str(home))
+            self.process.start()
         other.close()
 
     def until(self, *kinds: type) -> list[Event]:
@@ -54,13 +59,13 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    peer = Peer()
     folder = tmp_path_factory.mktemp("tiny")
+    peer = Peer(folder / "home")
     target, draft = tiny_llama(folder / "target"), tiny_llama(folder / "draft", layers=1)
     peer.connection.send(Load(1, str(target), str(draft)))
     loaded = peer.until(Loaded, Failed)[-1]
     assert isinstance(loaded, Loaded), loaded
-    assert loaded.info.drafters == ("lookup", "model")
+    assert loaded.info.drafters == ("suffix", "lookup", "history", "model")
     yield peer
     peer.connection.send(Shutdown())
     peer.process.join(10)
@@ -103,8 +108,25 @@ def test_failures_are_sentences(peer: Peer, tmp_path: Path) -> None:
     assert isinstance(peer.until(Finished, Failed)[-1], Finished)
 
 
+def test_replies_are_kept_by_chat_and_forgotten(peer: Peer) -> None:
+    sampling = SamplingSettings(max_tokens=12, seed=1)
+    peer.connection.send(Generate(6, ASK, sampling, chat=None))
+    peer.until(Finished)
+    peer.connection.send(Generate(7, ASK, sampling, chat="chat-7"))
+    ids = [t for e in peer.until(Finished) if isinstance(e, Round) for t in e.tokens]
+    peer.connection.send(Generate(8, ASK, SamplingSettings(max_tokens=1)))  # answered after the reply is kept
+    peer.until(Finished)
+    (file,) = (peer.home / "replies").glob("*.jsonl")
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [{"chat": "chat-7", "ids": ids}]
+    assert list((peer.home / "learned").glob("*.json"))
+    peer.connection.send(Forget("chat-7"))
+    peer.connection.send(Generate(9, ASK, SamplingSettings(max_tokens=1)))
+    peer.until(Finished)
+    assert file.read_text() == ""
+
+
 def test_loading_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    peer = Peer()
+    peer = Peer(tmp_path / "home")
     peer.connection.send(Load(1, str(tmp_path)))
     failed = peer.until(Loaded, Failed)[-1]
     assert isinstance(failed, Failed)

@@ -269,7 +269,7 @@ def test_bench(capsys: pytest.CaptureFixture[str], target: str, draft: str, tmp_
     data = json.loads(out.read_text())
     assert set(data["all"]["arms"]) == {"plain", "ours", "mlx-lm-plain", "mlx-lm-2", "mlx-lm-3"}
     assert [p["category"] for p in data["prompts"]] == ["a", "b"]
-    assert data["settings"]["drafters"] == ["lookup", "model"]
+    assert data["settings"]["drafters"] == ["suffix", "lookup", "model"]
 
 
 def test_ctrl_c_reports_what_was_measured(

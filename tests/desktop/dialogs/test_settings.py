@@ -110,7 +110,7 @@ def test_ticks_choices_and_texts(dialog: SettingsDialog, settings: Settings) -> 
     assert settings.get(RULE) == "rejection"
     boxes = dialog.rows[DRAFTERS.key].editor.widget.findChildren(QCheckBox)
     boxes[1].click()
-    assert settings.get(DRAFTERS) == ("lookup",)
+    assert settings.get(DRAFTERS) == ("suffix", "history", "model")
     stop = dialog.rows[STOP.key].editor.widget
     assert isinstance(stop, QPlainTextEdit)
     stop.setPlainText("END\n###\n")
@@ -128,7 +128,7 @@ def test_changes_from_elsewhere_show(dialog: SettingsDialog, settings: Settings)
     settings.set(TOP_K, 40)
     assert dialog.rows[TOP_K.key].editor.value() == 40
     settings.set(DRAFTERS, ("lookup", "suffix"))
-    assert dialog.rows[DRAFTERS.key].editor.value() == ("lookup", "suffix")
+    assert dialog.rows[DRAFTERS.key].editor.value() == ("suffix", "lookup")
 
 
 def test_search(dialog: SettingsDialog) -> None:
