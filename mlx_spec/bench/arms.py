@@ -33,6 +33,7 @@ class Run:
     drafted: int = 0
     accepted: int = 0
     by_drafter: tuple[tuple[str, int, int], ...] = ()  # name, drafted, accepted
+    rounds: tuple[tuple[int, int, int, float, float], ...] = ()  # width, drafted, accepted, seconds, tokens expected
 
     @property
     def rate(self) -> float:
@@ -67,13 +68,15 @@ class Ours:
     def answer(self, max_tokens: int) -> Run:
         sampling = replace(self._sampling, max_tokens=max_tokens)
         tokens: list[int] = []
+        rounds: list[tuple[int, int, int, float, float]] = []
         for event in self._engine.generate(self._prompt, sampling, self._drafters):
             if isinstance(event, Round):
                 tokens += event.tokens
+                rounds.append((event.width, len(event.drafted), event.accepted, event.verify_s, event.expected))
             elif isinstance(event, Finished):
                 stats = tuple((n, s.drafted, s.accepted) for n, s in event.by_drafter.items())
                 drafted, accepted = sum(s[1] for s in stats), sum(s[2] for s in stats)
-                return Run(tuple(tokens), event.decode_s, event.passes, drafted, accepted, stats)
+                return Run(tuple(tokens), event.decode_s, event.passes, drafted, accepted, stats, tuple(rounds))
         raise RuntimeError("the reply ended without saying so")
 
 

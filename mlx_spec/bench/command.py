@@ -38,6 +38,8 @@ def run(options: Namespace) -> int:
     questions = read(options.workload, options.limit, options.turns)
     if options.json:
         _check_writable(options.json)
+    if options.html:
+        _check_writable(options.html)
     engine = load(options)
 
     from . import report
@@ -60,18 +62,24 @@ def run(options: Namespace) -> int:
     if options.temperature > 0 and settings.rule == "match":
         compared = [report.PLAIN]
 
+    about = _about(options, engine, settings)
     measured: list[Measured] = []
     code = 0
     try:
         for m in measure(engine, arms, questions, sampling, options.max_tokens, options.repeats, compared):
             measured.append(m)
+            if options.json:  # after each prompt: a measurement that is broken off has lost nothing
+                _write(options.json, report.as_json(measured, about))
     except KeyboardInterrupt:
         code = 130
     if measured:
         print(report.table(measured))
         if options.json:
-            about = _about(options, engine, settings)
             _write(options.json, report.as_json(measured, about))
+        if options.html:
+            from .page import page
+
+            _write_text(options.html, page(report.as_json(measured, about)))
     return code
 
 
@@ -170,7 +178,11 @@ def _check_writable(path: Path) -> None:
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
+    _write_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
     try:
-        path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as e:
         raise Problem(f"The results cannot be written to {path}: {e.strerror}.", "Name another file.") from e

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from ..events import Problem
 
+# Sets that come along: "copy" (text that is given again: drafts should hold) and "hostile" (text in which
+# nothing repeats: drafts should not, and must cost nothing).
+SETS = Path(__file__).parent / "sets"
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -26,6 +30,8 @@ def read(path: Path, limit: int | None = None, turns: int = 1) -> list[Question]
     missing, and "question_id" or "id" gives the name, else the line's number. Raises `Problem` that names
     the line.
     """
+    if not path.exists() and (SETS / f"{path}.jsonl").is_file():
+        path = SETS / f"{path}.jsonl"
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as e:

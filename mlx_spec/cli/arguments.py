@@ -162,7 +162,8 @@ def _bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         type=Path,
         required=True,
         metavar="FILE",
-        help='JSON lines, each {"category": ..., "prompt": ...} or {"category": ..., "turns": [...]}',
+        help='JSON lines, each {"category": ..., "prompt": ...} or {"category": ..., "turns": [...]}; or a set that '
+        'comes along: "copy" (text that is given again) or "hostile" (nothing repeats)',
     )
     group.add_argument("--limit", type=_count, metavar="N", help="at most N questions a category")
     group.add_argument("--turns", type=_count, default=1, metavar="N", help="at most N turns a question (default: 1)")
@@ -186,4 +187,5 @@ def _bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     group.add_argument("--repeats", type=_count, default=1, metavar="N", help="runs an arm and question (default: 1)")
     group.add_argument("--json", type=Path, metavar="OUT", help="write every question's figures to this file")
+    group.add_argument("--html", type=Path, metavar="OUT", help="write a report with pictures to this file")
     command.set_defaults(run=_run("mlx_spec.bench.command"))

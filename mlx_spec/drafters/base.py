@@ -62,3 +62,15 @@ class Drafter(Protocol):
 
     def reset(self) -> None:
         """Forget everything."""
+
+
+class Free:
+    """What the drafters share that copy tokens from somewhere: the offer is the draft, and it costs nothing."""
+
+    cost_hint = 0.0
+
+    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
+        return Draft(mx.array(offer.tokens[:n], mx.uint32))
+
+    def settle(self, drafted: Sequence[int]) -> None:
+        """Nothing of a proposal is kept."""

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import mlx.core as mx
-
 from ..replies import LONGEST, Replies
 from ..sampling import History
-from .base import Context, Draft, Offer
+from .base import Free, Offer
 from .lookup import bucket
 
 
-class PastReplies:
+class PastReplies(Free):
     name = "history"
-    cost_hint = 0.0
 
     def __init__(self, replies: Replies) -> None:
         self.replies = replies
@@ -28,12 +25,6 @@ class PastReplies:
     def offer(self, history: History, limit: int) -> Offer | None:
         length, draft = self.replies.match(history.tokens[-LONGEST:], limit)
         return Offer(len(draft), bucket(length), tuple(draft)) if draft else None
-
-    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
-        return Draft(mx.array(offer.tokens[:n], mx.uint32))
-
-    def settle(self, drafted: Sequence[int]) -> None:
-        """Nothing of a proposal is kept."""
 
     def reset(self) -> None:
         """The replies outlive a conversation."""

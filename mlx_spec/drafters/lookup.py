@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import mlx.core as mx
-
 from ..sampling import History
-from .base import Context, Draft, Offer
+from .base import Free, Offer
 
 PLACES = 8  # the latest ones looked at
 LONGEST = 32  # matches are not followed further back than this
@@ -28,9 +26,8 @@ def bucket(match: int) -> str:
     return "21+"
 
 
-class Lookup:
+class Lookup(Free):
     name = "lookup"
-    cost_hint = 0.0
 
     def __init__(self) -> None:
         self.reset()
@@ -74,9 +71,3 @@ class Lookup:
         while len(draft) < limit:
             draft.append(draft[len(draft) - period])
         return Offer(len(draft), bucket(length), tuple(draft))
-
-    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
-        return Draft(mx.array(offer.tokens[:n], mx.uint32))
-
-    def settle(self, drafted: Sequence[int]) -> None:
-        """Nothing of a proposal is kept."""

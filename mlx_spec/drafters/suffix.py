@@ -15,19 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import mlx.core as mx
-
 from ..sampling import History
-from .base import Context, Draft, Offer
+from .base import Free, Offer
 from .lookup import bucket
 
 SHORTEST = 2  # tokens that must agree
 CLIMB = 64  # suffix links followed to note a new end
 
 
-class Suffix:
+class Suffix(Free):
     name = "suffix"
-    cost_hint = 0.0
 
     def __init__(self) -> None:
         self.reset()
@@ -103,9 +100,3 @@ class Suffix:
         while len(draft) < limit:  # the copy reaches the end of the text: the text goes round
             draft.append(draft[len(draft) - period])
         return Offer(limit, bucket(length) + ("" if seen < 2 else "*"), tuple(draft))
-
-    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
-        return Draft(mx.array(offer.tokens[:n], mx.uint32))
-
-    def settle(self, drafted: Sequence[int]) -> None:
-        """Nothing of a proposal is kept."""
