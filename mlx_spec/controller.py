@@ -7,8 +7,9 @@ maximising each round's own ratio would draft too much in poor places and too li
 
 Costs of passes are kept relative to the plain pass, so that a growing context does not outdate them. A bank
 of time saved pays for mistakes: once it is overdrawn, only plain passes run until it recovers, whatever the
-estimates say. The order of the drafters is the person's: the first that has something worth proposing
-drafts. This module knows names, numbers and times; no tokens, no models.
+estimates say. Of the drafters that have something to propose the one with the greatest gain drafts, so that
+a weak copy loses to a good draft model. Drafts that cost nothing are scored in the
+shadow, whoever drafts. This module knows names, numbers and times; no tokens, no models.
 """
 
 from __future__ import annotations
@@ -25,16 +26,8 @@ FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar
 REMEMBERED = 64  # observations that an earlier run counts for
 CENSUS = 512  # observations after which older ones count half
 
-# Chance that a draft holds, before anything was seen, by drafter and key.
-PRIORS = {
-    ("lookup", "2"): 0.35,
-    ("lookup", "3"): 0.5,
-    ("lookup", "4"): 0.6,
-    ("lookup", "6"): 0.75,
-    ("lookup", "10"): 0.85,
-    ("lookup", "20"): 0.92,
-    ("lookup", "21+"): 0.95,
-}
+# Chance that a copied draft holds, before anything was seen, by the length of the match.
+COPIED = {"2": 0.35, "3": 0.5, "4": 0.6, "6": 0.75, "10": 0.85, "20": 0.92, "21+": 0.95}
 PRIOR, PRIOR_WEIGHT = 0.7, 4.0
 
 
@@ -75,11 +68,13 @@ def _rising(points: list[tuple[int, float, float]]) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How many tokens to draft, how many the round is hoped to yield, and the reason in a few words."""
+    """How many tokens to draft, how many the round is hoped to yield, the reason in a few words, and the gain over
+    a plain pass in tokens (0 for a trial)."""
 
     n: int
     expected: float
     why: str
+    gain: float = 0.0
 
 
 class Controller:
@@ -154,7 +149,7 @@ class Controller:
     def chance(self, drafter: str, key: str, place: int) -> float:
         """That the draft at `place` (0 is the first) holds if those before it did."""
         held, seen = self._counts.get((drafter, key, place), (0.0, 0.0))
-        prior = PRIORS.get((drafter, key), PRIOR)
+        prior = COPIED.get(key.rstrip("*"), PRIOR)
         if place > 0:
             # What was learned at the place before is the best first guess for this one.
             before = self._counts.get((drafter, key, place - 1))
@@ -184,7 +179,8 @@ class Controller:
         rate = max(1.0, self._rate * (self.plain.value or 0))  # tokens a plain pass
         cost = self.draft_cost(drafter)
         best, expected, chance, total = Choice(0, 1.0, "not worth it here"), 1.0, 1.0, 1.0
-        least = 1.0 - rate * self.relative_cost(1 + behind) + rate * MARGIN
+        plain = 1.0 - rate * self.relative_cost(1 + behind)
+        least = plain + rate * MARGIN
         for n in range(1, limit + 1):
             chance *= self.chance(drafter, key, n - 1)
             total += chance
@@ -194,7 +190,7 @@ class Controller:
             value = total - rate * spent
             if value > least:
                 least, expected = value, total
-                best = Choice(n, expected, f"{drafter} hopes for {expected:.1f}")
+                best = Choice(n, expected, f"{drafter} hopes for {expected:.1f}", value - plain)
         if best.n == 0 and cost_hint > 0:
             silent = self._silent.get(drafter, 0) + 1
             self._silent[drafter] = silent

@@ -21,9 +21,9 @@ from typing import Any
 import mlx.core as mx
 
 from . import verify
-from .controller import Controller
+from .controller import Choice, Controller
 from .detokenize import Pieces, TextStream, merge
-from .drafters.base import Context, Draft, Drafter
+from .drafters.base import Context, Draft, Drafter, Offer
 from .events import (
     DrafterSettings,
     DrafterStats,
@@ -36,7 +36,7 @@ from .events import (
 )
 from .processors import Processors
 from .sampling import History, check, process
-from .target import Target
+from .target import Target, common_prefix
 
 CLEAR_EVERY = 256  # rounds between returns of unused buffers to the system
 
@@ -131,7 +131,8 @@ def decode(
         began = time.perf_counter()
         wanted = settings()
         controller.at(len(history))
-        plan = _plan(wanted, drafters, controller, reply, history, target)
+        offers = _free_offers(wanted, drafters, reply, history)
+        plan = _plan(wanted, drafters, controller, reply, history, target, offers)
         drafted_at = time.perf_counter()
 
         rows = mx.array([history.tokens[-1]], mx.uint32)
@@ -158,6 +159,10 @@ def decode(
         # The last token has no row yet: it is the first row of the next pass.
         target.keep(start + len(emitted), [history.tokens[-1], *emitted[:-1]])
         history.extend(emitted)
+        for name, offer in offers.items():
+            if name != plan.drafter:  # what it would have drafted is known to be right or wrong now
+                known = min(len(offer.tokens), len(emitted))
+                controller.learn(name, offer.key, known, common_prefix(offer.tokens[:known], emitted))
         reply.processors.settle(min(accepted, len(emitted) - 1))
         if plan.drafter is not None:
             drafters[plan.drafter].settle(ids)
@@ -244,38 +249,66 @@ def _plan(
     reply: Reply,
     history: History,
     target: Target,
+    offers: Mapping[str, Offer],
 ) -> Plan:
-    """Ask the drafters in order; the first with something worth its time drafts."""
+    """The drafter whose proposal gains most drafts; where nothing is weighed, the first that has one."""
     names = _usable(settings, drafters)
-    # The target writes one token of its own in every round, and a penalty window must cover the draft.
-    limit = min(settings.max_draft, reply.room - 1)
-    if history.window and history.penalised:
-        limit = min(limit, history.window)
+    limit = _limit(settings, reply, history)
     if not names or limit < 1:
         return Plan(why="drafting is off" if not names else "the end is near")
     plain = controller.wants_plain() if settings.adaptive else ""
     if plain:
         return Plan(why=plain)
     why = "nothing to propose"
+    best: tuple[str, Offer, Choice] | None = None
     for name in names:
         drafter = drafters[name]
-        offer = drafter.offer(history, limit)
+        offer = offers.get(name) if drafter.cost_hint == 0 else drafter.offer(history, limit)
         if offer is None or offer.limit < 1:
             continue
-        n, expected = min(limit, offer.limit), 1.0
-        if settings.adaptive:
-            choice = controller.length(name, offer.key, n, drafter.cost_hint, target.behind, target.caches.reruns)
-            n, expected, why = choice.n, choice.expected, choice.why
-            if n < 1:
-                why = f"drafting by {name} is not worth it here"
-                continue
-        context = Context(history, reply.sampling, reply.seed, settings.rule == "match")
-        draft = drafter.propose(context, offer, n)
-        timed = drafter.cost_hint == 0 or controller.times(name)
-        if timed:
-            mx.eval(draft.tokens)
-        return Plan(name, offer.key, draft, n, expected, why if settings.adaptive else f"{name}, {n} tokens", timed)
-    return Plan(why=why)
+        n = min(limit, offer.limit)
+        if not settings.adaptive:
+            best = (name, offer, Choice(n, 1.0, f"{name}, {n} tokens"))
+            break
+        choice = controller.length(name, offer.key, n, drafter.cost_hint, target.behind, target.caches.reruns)
+        if choice.n < 1:
+            why = f"drafting by {name} is not worth it here"
+        elif best is None or choice.gain > best[2].gain:
+            best = (name, offer, choice)
+    if best is None:
+        return Plan(why=why)
+    name, offer, choice = best
+    drafter = drafters[name]
+    context = Context(history, reply.sampling, reply.seed, settings.rule == "match")
+    draft = drafter.propose(context, offer, choice.n)
+    timed = drafter.cost_hint == 0 or controller.times(name)
+    if timed:
+        mx.eval(draft.tokens)
+    return Plan(name, offer.key, draft, choice.n, choice.expected, choice.why, timed)
+
+
+def _limit(settings: DrafterSettings, reply: Reply, history: History) -> int:
+    """The longest draft that may be proposed now."""
+    # The target writes one token of its own in every round, and a penalty window must cover the draft.
+    limit = min(settings.max_draft, reply.room - 1)
+    if history.window and history.penalised:
+        limit = min(limit, history.window)
+    return limit
+
+
+def _free_offers(
+    settings: DrafterSettings, drafters: Mapping[str, Drafter], reply: Reply, history: History
+) -> dict[str, Offer]:
+    """What the drafters that cost nothing have to propose, used or not: they are scored in the shadow."""
+    limit = _limit(settings, reply, history)
+    found = {}
+    for name in settings.names if limit >= 1 else ():
+        drafter = drafters.get(name)
+        if drafter is not None and drafter.cost_hint == 0:
+            offer = drafter.offer(history, limit)
+            if offer is not None and offer.limit >= 1:
+                found[name] = offer
+    return found
 
 
 def _verify(rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int) -> tuple[mx.array | None, mx.array]:

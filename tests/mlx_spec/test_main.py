@@ -284,9 +284,13 @@ def test_ctrl_c_reports_what_was_measured(
     work, out = tmp_path / "work.jsonl", tmp_path / "out.json"
     work.write_text('{"prompt": "the road"}\n' * 3)
     monkeypatch.setattr(sys, "stderr", Pressed())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     common = ("bench", "--model", target, "--workload", str(work), "--max-tokens", "4")
-    assert main([*common, "--json", str(out)]) == 130
-    monkeypatch.undo()
+    try:
+        assert main([*common, "--json", str(out)]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+        monkeypatch.undo()
     assert "Worst: all 1" in capsys.readouterr().out
     assert len(json.loads(out.read_text())["prompts"]) == 1
 
