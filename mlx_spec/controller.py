@@ -22,6 +22,10 @@ PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a dear drafte
 MARGIN = 0.03  # of a plain pass: what a draft must promise beyond it
 OVERDRAFT = 0.02  # of all time: how far speculation may fall behind plain
 CREDIT = 3.0  # plain passes: how far at the least, since single times are noisy
+RECENT = 0.97  # a round: the memory of the running rate
+REPLY_CREDIT = 1.0  # plain passes that one reply may fall behind before only sure drafts are tried in it
+SURE = 1.0  # tokens of gain
+FRESH = 16.0  # observations of a dear drafter that count for the next reply, which may be of another kind
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 REMEMBERED = 64  # observations that an earlier run counts for
 CENSUS = 512  # observations after which older ones count half
@@ -89,8 +93,8 @@ class Controller:
         self._hint: dict[str, float] = {}
         self._known_hints: dict[str, float] = {}  # draft costs of an earlier run, in plain passes
         self._counts: dict[tuple[str, str, int], list[float]] = {}  # (drafter, key, place): held, seen
-        self._rate = 0.0  # tokens a second, lately
-        self._rounds = 0
+        self._recent = [0.0, 0.0]  # tokens and seconds, lately
+        self._reply = [0.0, 0.0]  # seconds gained on plain, and spent, in this reply
         self._silent: dict[str, int] = {}
         self._patience: dict[str, int] = {}
         self.bank = 0.0
@@ -100,6 +104,10 @@ class Controller:
     def begin(self) -> None:
         """A reply begins: its context may be of another length, so the plain pass is measured anew."""
         self._since_plain = PLAIN_EVERY
+        self._reply = [0.0, 0.0]
+        for (drafter, _, _), counts in self._counts.items():
+            if self._hint.get(drafter, 0.0) > 0 and counts[1] > FRESH:
+                counts[0], counts[1] = counts[0] * FRESH / counts[1], FRESH
 
     def at(self, context: int) -> None:
         """The context is `context` tokens long now: wide passes cost another multiple of a plain one there."""
@@ -167,6 +175,10 @@ class Controller:
             return "drafting fell behind plain"
         return ""
 
+    def _behind(self) -> bool:
+        gained, spent = self._reply
+        return bool(self.plain.value) and gained < -max(OVERDRAFT * spent, REPLY_CREDIT * (self.plain.value or 0))
+
     def length(
         self, drafter: str, key: str, limit: int, cost_hint: float, behind: int = 0, rerun: bool = False
     ) -> Choice:
@@ -176,7 +188,8 @@ class Controller:
         failed draft the kept rows will have to be run again, too.
         """
         self._hint[drafter] = cost_hint
-        rate = max(1.0, self._rate * (self.plain.value or 0))  # tokens a plain pass
+        tokens, seconds = self._recent
+        rate = max(1.0, tokens / seconds * (self.plain.value or 0)) if seconds else 1.0  # tokens a plain pass
         cost = self.draft_cost(drafter)
         best, expected, chance, total = Choice(0, 1.0, "not worth it here"), 1.0, 1.0, 1.0
         plain = 1.0 - rate * self.relative_cost(1 + behind)
@@ -191,7 +204,9 @@ class Controller:
             if value > least:
                 least, expected = value, total
                 best = Choice(n, expected, f"{drafter} hopes for {expected:.1f}", value - plain)
-        if best.n == 0 and cost_hint > 0:
+        if best.n and self._behind() and (cost_hint > 0 or best.gain < SURE):
+            return Choice(0, 1.0, "drafting fell behind plain in this reply")
+        if best.n == 0 and cost_hint > 0 and not self._behind():
             silent = self._silent.get(drafter, 0) + 1
             self._silent[drafter] = silent
             patience = self._patience.get(drafter, PROBE_FIRST)
@@ -215,6 +230,10 @@ class Controller:
             if counts[1] > CENSUS:
                 counts[0], counts[1] = counts[0] / 2, counts[1] / 2
 
+    def _settle(self, gained: float) -> None:
+        self.bank += gained
+        self._reply[0] += gained
+
     def record(
         self,
         drafter: str | None,
@@ -230,7 +249,7 @@ class Controller:
         if drafter is None and again:
             if self.plain.value:
                 self._relative.setdefault((self._bucket, 1 + again), Average()).add(total_s / self.plain.value)
-                self.bank += tokens * self.plain.value - total_s
+                self._settle(tokens * self.plain.value - total_s)
             self._since_plain += 1
         elif drafter is None:
             self.plain.add(total_s)
@@ -242,13 +261,12 @@ class Controller:
             if self.plain.value:
                 relative = (total_s - draft_s) / self.plain.value
                 self._relative.setdefault((self._bucket, 1 + drafted + again), Average()).add(relative)
-                self.bank += tokens * self.plain.value - total_s
+                self._settle(tokens * self.plain.value - total_s)
         self.spent = FORGET * self.spent + total_s
+        self._reply[1] += total_s
         self.bank *= FORGET
-        if total_s > 0:
-            self._rounds += 1
-            weight = max(0.03, 1 / self._rounds)
-            self._rate += weight * (tokens / total_s - self._rate)
+        # A ratio of sums: the mean of the rounds' own ratios would overrate a few lucky rounds.
+        self._recent = [RECENT * self._recent[0] + tokens, RECENT * self._recent[1] + total_s]
 
     # ----------------------------------------------------------------------------------- from run to run
 
