@@ -21,7 +21,8 @@ and with a draft model that is spoiled now and then: at temperature 0 and 0.9, a
 second turn from the kept caches, and back to an edited first turn. "Exact" means the same tokens every time.
 
 "Taken back by" says how rejected drafts leave the caches: "offset" and "window" cost nothing; "state" goes back
-to the state before the pass, and the drafts that held are run again in front of the next one.
+to the state before the pass, and the recurrent layers alone (or, where they cannot be told apart, all layers) are
+run again over the drafts that held.
 
 | Architecture | Caches | Taken back by | Shown |
 | --- | --- | --- | --- |"""
