@@ -32,6 +32,7 @@ from mlx_lm.models import cache as mlx_cache
 from .recurrent import Recorder
 
 GROWING = (mlx_cache.KVCache, mlx_cache.QuantizedKVCache)
+ROWS = (*GROWING, mlx_cache.ConcatenateKVCache)  # any number of rows can go
 WINDOWS = (mlx_cache.RotatingKVCache, mlx_cache.ChunkedKVCache)
 Saved = dict[str, Any]
 
@@ -43,10 +44,6 @@ class Mark:
     length: int
     saved: tuple[Saved | None, ...]
 
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in _arrays([s for s in self.saved if s is not None]))
-
 
 class Caches:
     """All caches of one model. `length` is the number of tokens in them."""
@@ -54,7 +51,7 @@ class Caches:
     def __init__(self, model: nn.Module) -> None:
         self.layers: list[Any] = mlx_cache.make_prompt_cache(model)
         self.length = 0
-        self._leaves = list(leaves(self.layers))
+        self._leaves = leaves(self.layers)
         if getattr(model, "model_type", "") == "plamo3":
             # Its mask lets a row of a wide pass see one row more than its cache keeps for a single one: the
             # text would depend on how it is cut into passes. The mask is the model's, so keep the row.
@@ -62,12 +59,12 @@ class Caches:
                 if isinstance(cache, mlx_cache.RotatingKVCache):
                     cache.max_size += 1
         # Whether rows can be taken back without running any again.
-        self.stateless = all(isinstance(c, (*GROWING, *WINDOWS, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
-        self.growing = all(isinstance(c, (*GROWING, mlx_cache.ConcatenateKVCache)) for c in self._leaves)
+        self.stateless = all(isinstance(c, (*ROWS, *WINDOWS)) for c in self._leaves)
+        self.growing = all(isinstance(c, ROWS) for c in self._leaves)
         self._begun: Mark | None = None
         # States whose layers can be run again alone; None where there are none, or others beside them.
         self._states = [c for c in self._leaves if isinstance(c, mlx_cache.ArraysCache)]
-        known = (*GROWING, *WINDOWS, mlx_cache.ConcatenateKVCache, mlx_cache.ArraysCache)
+        known = (*ROWS, *WINDOWS, mlx_cache.ArraysCache)
         alone = bool(self._states) and all(isinstance(c, known) for c in self._leaves)
         self._recorder = Recorder(model) if alone else None
 
@@ -82,7 +79,7 @@ class Caches:
 
     def mark(self) -> Mark:
         """Remember the present state; see `back`."""
-        return Mark(self.length, tuple(None if _grows(c) else _save(vars(c)) for c in self._leaves))
+        return Mark(self.length, tuple(None if isinstance(c, GROWING) else _save(vars(c)) for c in self._leaves))
 
     def back(self, mark: Mark) -> None:
         """Go back to a mark. What grew since must still hold the mark's rows, and it does unless it was
@@ -158,7 +155,7 @@ class Caches:
 
     def arrays(self) -> list[Any]:
         """What to evaluate so that the caches are computed."""
-        return list(_arrays([vars(c) for c in self._leaves]))
+        return _arrays([vars(c) for c in self._leaves])
 
     @property
     def reruns(self) -> bool:
@@ -182,13 +179,9 @@ def leaves(layers: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _grows(cache: Any) -> bool:
-    return isinstance(cache, GROWING)
-
-
 def _can_take_back(cache: Any, extra: int) -> bool:
     """Whether the last `extra` rows can go and leave all that the next token may look at."""
-    if isinstance(cache, (*GROWING, mlx_cache.ConcatenateKVCache)):
+    if isinstance(cache, ROWS):
         return bool(cache.offset >= extra)
     if cache.__class__ is mlx_cache.RotatingKVCache:
         after = cache.offset - extra

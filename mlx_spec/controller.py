@@ -54,10 +54,6 @@ class Average:
             self.value += max(0.2, 1 / self.seen) * (x - self.value)
 
 
-def _first(pair: tuple[int, Average]) -> int:
-    return pair[0]
-
-
 def _rising(points: list[tuple[int, float, float]]) -> list[tuple[int, float]]:
     """The nearest curve that never falls, through (width, cost, weight): a wider pass is never cheaper, and one
     unlucky measurement must not make all wider passes look dear. (Pool adjacent violators: Barlow et al. 1972.)"""
@@ -119,10 +115,8 @@ class Controller:
         """A pass of `width` rows in plain passes: measured, else between or beyond the measured widths."""
         buckets = {b for b, _ in self._relative}
         near = min(buckets, key=lambda b: (abs(b - self._bucket), b), default=0)
-        known = [(w, a) for (b, w), a in self._relative.items() if b == near and w > 1]
-        points = _rising(
-            [(1, 1.0, 64.0), *((w, a.value or 1.0, min(a.seen, 16)) for w, a in sorted(known, key=_first))]
-        )
+        known = [(w, a.value or 1.0, min(a.seen, 16)) for (b, w), a in self._relative.items() if b == near and w > 1]
+        points = _rising([(1, 1.0, 64.0), *sorted(known)])
         below = max((p for p in points if p[0] <= width), key=lambda p: p[0])
         above = min((p for p in points if p[0] >= width), key=lambda p: p[0], default=None)
         if above is None:
@@ -230,10 +224,6 @@ class Controller:
             if counts[1] > CENSUS:
                 counts[0], counts[1] = counts[0] / 2, counts[1] / 2
 
-    def _settle(self, gained: float) -> None:
-        self.bank += gained
-        self._reply[0] += gained
-
     def record(
         self,
         drafter: str | None,
@@ -246,22 +236,19 @@ class Controller:
     ) -> None:
         """A round is over: `tokens` new tokens took `total_s` seconds, `draft_s` of them drafting; `again`
         rows of the pass had been run before. `timed` False: `draft_s` is only the estimate."""
-        if drafter is None and again:
-            if self.plain.value:
-                self._relative.setdefault((self._bucket, 1 + again), Average()).add(total_s / self.plain.value)
-                self._settle(tokens * self.plain.value - total_s)
-            self._since_plain += 1
-        elif drafter is None:
+        if drafter is None and not again:
             self.plain.add(total_s)
             self._since_plain = 0
         else:
             self._since_plain += 1
-            if drafted and draft_s and timed:
+            if drafter is not None and drafted and draft_s and timed:
                 self._draft.setdefault(drafter, Average()).add(draft_s / drafted)
             if self.plain.value:
                 relative = (total_s - draft_s) / self.plain.value
                 self._relative.setdefault((self._bucket, 1 + drafted + again), Average()).add(relative)
-                self._settle(tokens * self.plain.value - total_s)
+                gained = tokens * self.plain.value - total_s
+                self.bank += gained
+                self._reply[0] += gained
         self.spent = FORGET * self.spent + total_s
         self._reply[1] += total_s
         self.bank *= FORGET

@@ -131,8 +131,9 @@ def decode(
         began = time.perf_counter()
         wanted = settings()
         controller.at(len(history))
-        offers = _free_offers(wanted, drafters, reply, history)
-        plan = _plan(wanted, drafters, controller, reply, history, target, offers)
+        limit = _limit(wanted, reply, history)
+        offers = _free_offers(wanted, drafters, history, limit)
+        plan = _plan(wanted, drafters, controller, reply, history, target, limit, offers)
         drafted_at = time.perf_counter()
 
         rows = mx.array([history.tokens[-1]], mx.uint32)
@@ -249,11 +250,11 @@ def _plan(
     reply: Reply,
     history: History,
     target: Target,
+    limit: int,
     offers: Mapping[str, Offer],
 ) -> Plan:
     """The drafter whose proposal gains most drafts; where nothing is weighed, the first that has one."""
     names = _usable(settings, drafters)
-    limit = _limit(settings, reply, history)
     if not names or limit < 1:
         return Plan(why="drafting is off" if not names else "the end is near")
     plain = controller.wants_plain() if settings.adaptive else ""
@@ -297,10 +298,9 @@ def _limit(settings: DrafterSettings, reply: Reply, history: History) -> int:
 
 
 def _free_offers(
-    settings: DrafterSettings, drafters: Mapping[str, Drafter], reply: Reply, history: History
+    settings: DrafterSettings, drafters: Mapping[str, Drafter], history: History, limit: int
 ) -> dict[str, Offer]:
     """What the drafters that cost nothing have to propose, used or not: they are scored in the shadow."""
-    limit = _limit(settings, reply, history)
     found = {}
     for name in settings.names if limit >= 1 else ():
         drafter = drafters.get(name)

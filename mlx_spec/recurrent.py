@@ -36,17 +36,18 @@ class Recorder:
     def __init__(self, model: nn.Module) -> None:
         self._calls: list[Call] = []
         self._rows = 0
-        self.active = False
         self._watch: list[Recorder | None] = _watch(model)
+
+    @property
+    def active(self) -> bool:
+        return self._watch[0] is self
 
     def start(self) -> None:
         self._calls = []
-        self.active = True
         self._watch[0] = self
 
     def stop(self, rows: int) -> None:
         """The pass of `rows` rows has been built."""
-        self.active = False
         self._rows = rows
         self._watch[0] = None
 
@@ -103,7 +104,7 @@ def _watched(cls: type, current: list[Recorder | None]) -> type:
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         recorder = current[0]
-        if recorder is None or not recorder.active:
+        if recorder is None:
             return inner(self, *args, **kwargs)
         states = [v for v in (*args, *kwargs.values()) if isinstance(v, ArraysCache)]
         before = len(recorder._calls)

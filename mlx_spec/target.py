@@ -49,6 +49,10 @@ class Target:
         """Tokens to be run again in front of the next pass."""
         return len(self.tokens) - self.caches.length
 
+    def _missing(self) -> list[int]:
+        """The last tokens, which the caches lack."""
+        return self.tokens[self.caches.length :]
+
     def reuse(self, prompt: Sequence[int], agreed: int = 0) -> int:
         """Keep what `prompt` shares with what is cached; returns how many tokens that is."""
         n = common_prefix(self.tokens, prompt, agreed)
@@ -68,7 +72,7 @@ class Target:
         done = 0
         while done < len(tokens):
             chunk = list(tokens[done : done + step])
-            self._pass(mx.array(self.tokens[self.caches.length :] + chunk))
+            self._pass(mx.array(self._missing() + chunk))
             evaluate(self.caches)
             mx.clear_cache()
             self.tokens += chunk
@@ -83,12 +87,9 @@ class Target:
     def begin(self, *, single: bool = False) -> None:
         """Rows that may be taken back come next: in one `run`, or (`single`) in several of one row."""
         if self.behind >= AGAIN_ALONE:
-            self._catch_up()
+            # Not evaluated here: it is computed with the pass that follows.
+            self._pass(mx.array(self._missing(), mx.uint32))
         self.caches.begin(single=single)
-
-    def _catch_up(self) -> None:
-        """Not evaluated here: it is computed with the pass that follows."""
-        self._pass(mx.array(self.tokens[self.caches.length :], mx.uint32))
 
     def run(self, rows: mx.array, ids: Sequence[int] | None = None) -> mx.array:
         """One pass over `rows` (n,), not yet evaluated; returns the logits (n, vocabulary).
@@ -98,7 +99,7 @@ class Target:
         """
         n = rows.shape[0]
         if self.behind:
-            rows = mx.concatenate([mx.array(self.tokens[self.caches.length :], mx.uint32), rows.astype(mx.uint32)])
+            rows = mx.concatenate([mx.array(self._missing(), mx.uint32), rows.astype(mx.uint32)])
         self.tokens += list(ids) if ids is not None else [-1] * n
         return self._pass(rows)[-n:]
 

@@ -26,6 +26,16 @@ def bucket(match: int) -> str:
     return "21+"
 
 
+def copied(tokens: Sequence[int], place: int, limit: int) -> tuple[int, ...]:
+    """The `limit` tokens from `place` on. A copy that reaches the end of the text goes on with itself: the text
+    goes round."""
+    draft = list(tokens[place : place + limit])
+    period = len(tokens) - place
+    while len(draft) < limit:
+        draft.append(draft[len(draft) - period])
+    return tuple(draft)
+
+
 class Lookup(Free):
     name = "lookup"
 
@@ -65,9 +75,4 @@ class Lookup(Free):
                 best, length = place, m
         if not length:
             return None
-        # A match that overlaps the end repeats: copying from the draft itself continues the cycle.
-        draft = list(tokens[best : best + limit])
-        period = n - best
-        while len(draft) < limit:
-            draft.append(draft[len(draft) - period])
-        return Offer(len(draft), bucket(length), tuple(draft))
+        return Offer(limit, bucket(length), copied(tokens, best, limit))

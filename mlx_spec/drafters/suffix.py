@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from ..sampling import History
 from .base import Free, Offer
-from .lookup import bucket
+from .lookup import bucket, copied
 
 SHORTEST = 2  # tokens that must agree
 CLIMB = 64  # suffix links followed to note a new end
@@ -94,9 +94,4 @@ class Suffix(Free):
         length, end, seen = self._match
         if length < SHORTEST:
             return None
-        tokens = self._tokens
-        draft = tokens[end + 1 : end + 1 + limit]
-        period = len(tokens) - 1 - end
-        while len(draft) < limit:  # the copy reaches the end of the text: the text goes round
-            draft.append(draft[len(draft) - period])
-        return Offer(limit, bucket(length) + ("" if seen < 2 else "*"), tuple(draft))
+        return Offer(limit, bucket(length) + ("" if seen < 2 else "*"), copied(self._tokens, end + 1, limit))

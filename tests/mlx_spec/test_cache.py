@@ -31,11 +31,16 @@ def next_logits(target: Target) -> np.ndarray:
     return np.array(target.run(mx.array([TEXT[0]], mx.uint32), [TEXT[0]]))[-1]
 
 
-def fresh(model: nn.Module, tokens: list[int]) -> np.ndarray:
+def reading(model: nn.Module, tokens: list[int]) -> Target:
+    """A target that has read `tokens`."""
     target = Target(model)
     for _ in target.prefill(tokens):
         pass
-    return next_logits(target)
+    return target
+
+
+def fresh(model: nn.Module, tokens: list[int]) -> np.ndarray:
+    return next_logits(reading(model, tokens))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,9 +48,7 @@ def fresh(model: nn.Module, tokens: list[int]) -> np.ndarray:
 def test_kept_rows_are_as_if_only_they_had_been_read(name: str, start: int) -> None:
     model = zoo.build(name)
     for kept in (1, 2, 5, 7):
-        target = Target(model)
-        for _ in target.prefill(TEXT[:start]):
-            pass
+        target = reading(model, TEXT[:start])
         target.begin()
         right, wrong = TEXT[start : start + kept], [90 - t for t in TEXT[start + kept : start + 7]]
         mx.eval(target.run(mx.array(right + wrong, mx.uint32)))
@@ -58,9 +61,7 @@ def test_kept_rows_are_as_if_only_they_had_been_read(name: str, start: int) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_many_failed_passes_in_a_row(name: str) -> None:
     model = zoo.build(name)
-    target = Target(model)
-    for _ in target.prefill(TEXT[:9]):
-        pass
+    target = reading(model, TEXT[:9])
     at = 9
     for i in range(12):
         target.begin()
@@ -75,9 +76,7 @@ def test_many_failed_passes_in_a_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["qwen3_5", "falcon_h1", "lfm2", "rwkv7", "mamba2", "jamba", "nemotron_h", "plamo2"])
 def test_recurrent_layers_alone_are_run_again(name: str) -> None:
-    target = Target(zoo.build(name))
-    for _ in target.prefill(TEXT[:9]):
-        pass
+    target = reading(zoo.build(name), TEXT[:9])
     target.begin()
     mx.eval(target.run(mx.array([*TEXT[9:12], 1, 2], mx.uint32)))
     target.keep(12, TEXT[9:12])
@@ -88,9 +87,7 @@ def test_recurrent_layers_alone_are_run_again(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_turn_boundary_can_be_gone_back_to(name: str) -> None:
     model = zoo.build(name)
-    target = Target(model)
-    for _ in target.prefill(TEXT[:30]):
-        pass
+    target = reading(model, TEXT[:30])
     target.remember()
     for _ in target.prefill(TEXT[30:70]):
         pass

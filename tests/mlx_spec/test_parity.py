@@ -15,7 +15,7 @@ import pytest
 
 from mlx_spec.controller import Controller
 from mlx_spec.decoder import Reply, decode
-from mlx_spec.drafters.base import Context, Draft, Drafter, Offer
+from mlx_spec.drafters.base import Context, Draft, Drafter, Free, Offer
 from mlx_spec.drafters.draft_model import DraftModel
 from mlx_spec.drafters.lookup import Lookup
 from mlx_spec.events import DrafterSettings, DrafterStats, Finished, PromptProgress, Round, SamplingSettings, Span
@@ -44,11 +44,10 @@ class Mute:
         return ""
 
 
-class Adversary:
+class Adversary(Free):
     """By turns right, wrong, half right, too long (right, then nonsense) and silent."""
 
     name = "adversary"
-    cost_hint = 0.0
 
     def __init__(self, truth: Sequence[int]) -> None:
         self.truth = list(truth)
@@ -65,10 +64,6 @@ class Adversary:
         mine = tuple(draft[self.turn % 7][:limit])
         return Offer(len(mine), tokens=mine) if mine else None
 
-    def propose(self, context: Context, offer: Offer, n: int) -> Draft:
-        return Draft(mx.array(offer.tokens[:n], mx.uint32))
-
-    def settle(self, drafted: Sequence[int]) -> None: ...
     def reset(self) -> None: ...
 
 
