@@ -29,6 +29,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models import cache as mlx_cache
 
+from .events import Problem
 from .recurrent import Recorder
 
 GROWING = (mlx_cache.KVCache, mlx_cache.QuantizedKVCache)
@@ -67,6 +68,16 @@ class Caches:
         known = (*ROWS, *WINDOWS, mlx_cache.ArraysCache)
         alone = bool(self._states) and all(isinstance(c, known) for c in self._leaves)
         self._recorder = Recorder(model) if alone else None
+
+    def quantize(self, bits: int) -> None:
+        """Keep keys and values in `bits` bits from here on, where a cache can: those that grow."""
+        for i, cache in enumerate(self._leaves):
+            if cache.__class__ is mlx_cache.KVCache and cache.keys is not None:
+                group = _group(cache)
+                if group:
+                    small = cache.to_quantized(group_size=group, bits=bits)
+                    _replace(self.layers, cache, small)
+                    self._leaves[i] = small
 
     def begin(self, *, single: bool = False) -> None:
         """Rows that may be taken back are about to be run: in one pass, or (`single`) one after another."""
@@ -163,8 +174,46 @@ class Caches:
         return not self.stateless and self._recorder is None
 
     @property
+    def ahead(self) -> bool:
+        """Whether one row run on trial can be taken back at no cost (a window that is full cannot)."""
+        rows_or_states = all(isinstance(c, (*ROWS, mlx_cache.ArraysCache)) for c in self._leaves)
+        return rows_or_states and (self.growing or self._recorder is not None)
+
+    @property
     def nbytes(self) -> int:
         return sum(a.nbytes for a in self.arrays())
+
+
+def try_quantized(model: nn.Module, bits: int) -> None:
+    """Raise `Problem` unless `model` runs with keys and values of `bits` bits."""
+    if bits not in (4, 8):
+        raise Problem(f"Keys and values cannot be kept in {bits} bits.", "Choose 4 or 8, or leave them as they are.")
+    caches = Caches(model)
+    row = mx.zeros((1, 1), mx.uint32)
+    try:
+        model(row, cache=caches.layers)
+        caches.quantize(bits)
+        mx.eval(model(row, cache=caches.layers))
+    except (ValueError, TypeError, AttributeError, NotImplementedError) as e:
+        raise Problem(
+            f"This model cannot keep its keys and values in {bits} bits: {str(e)[:120]}.", "Leave them as they are."
+        ) from e
+    if not any(isinstance(c, mlx_cache.QuantizedKVCache) for c in leaves(caches.layers)):
+        raise Problem("This model has no cache that can be kept in fewer bits.", "Leave keys and values as they are.")
+
+
+def _group(cache: Any) -> int:
+    """The group size that both keys and values can be quantized in; 0 if there is none."""
+    sizes = (cache.keys.shape[-1], cache.values.shape[-1])
+    return next((g for g in (64, 32) if all(s % g == 0 for s in sizes)), 0)
+
+
+def _replace(layers: list[Any], old: Any, new: Any) -> None:
+    for i, cache in enumerate(layers):
+        if cache is old:
+            layers[i] = new
+        elif isinstance(cache, mlx_cache.CacheList):
+            cache.caches = tuple(new if c is old else c for c in cache.caches)
 
 
 def evaluate(caches: Caches) -> None:

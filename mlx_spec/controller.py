@@ -14,6 +14,7 @@ shadow, whoever drafts. This module knows names, numbers and times; no tokens, n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +27,12 @@ RECENT = 0.97  # a round: the memory of the running rate
 REPLY_CREDIT = 1.0  # plain passes that one reply may fall behind before only sure drafts are tried in it
 SURE = 1.0  # tokens of gain
 FRESH = 16.0  # observations of a dear drafter that count for the next reply, which may be of another kind
+FIRST = 1  # tokens of a dear drafter's first draft in a reply; doubled while all of them hold
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 REMEMBERED = 64  # observations that an earlier run counts for
 CENSUS = 512  # observations after which older ones count half
+
+BEHIND = "drafting fell behind plain"
 
 # Chance that a copied draft holds, before anything was seen, by the length of the match.
 COPIED = {"2": 0.35, "3": 0.5, "4": 0.6, "6": 0.75, "10": 0.85, "20": 0.92, "21+": 0.95}
@@ -77,10 +81,22 @@ class Choice:
     gain: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A drafter that has something to propose: at most `limit` tokens, trusted as `key` has proved to be."""
+
+    drafter: str
+    key: str
+    limit: int
+    cost_hint: float = 0.0  # of a drafted token, in plain passes, until it is measured
+
+
 class Controller:
     """Lives as long as the model is loaded; what it learned in one reply serves the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, guess: Callable[[int], float] | None = None) -> None:
+        """`guess` is what is known of passes by width before any was measured, in plain passes."""
+        self._guess = guess
         self.plain = Average()  # seconds of a plain round at the present context
         self._relative: dict[tuple[int, int], Average] = {}  # by (context bucket, width), in plain passes
         self._bucket = 0
@@ -93,6 +109,7 @@ class Controller:
         self._reply = [0.0, 0.0]  # seconds gained on plain, and spent, in this reply
         self._silent: dict[str, int] = {}
         self._patience: dict[str, int] = {}
+        self._step: dict[str, int] = {}  # the longest draft of a dear drafter that this reply has earned
         self.bank = 0.0
         self.spent = 0.0  # seconds, of the time that the bank remembers
         self._since_plain = PLAIN_EVERY
@@ -101,6 +118,7 @@ class Controller:
         """A reply begins: its context may be of another length, so the plain pass is measured anew."""
         self._since_plain = PLAIN_EVERY
         self._reply = [0.0, 0.0]
+        self._step = {}
         for (drafter, _, _), counts in self._counts.items():
             if self._hint.get(drafter, 0.0) > 0 and counts[1] > FRESH:
                 counts[0], counts[1] = counts[0] * FRESH / counts[1], FRESH
@@ -119,6 +137,8 @@ class Controller:
         points = _rising([(1, 1.0, 64.0), *sorted(known)])
         below = max((p for p in points if p[0] <= width), key=lambda p: p[0])
         above = min((p for p in points if p[0] >= width), key=lambda p: p[0], default=None)
+        if above is None and self._guess is not None:
+            return below[1] * max(1.0, self._guess(width) / self._guess(below[0]))
         if above is None:
             # Nothing wider was measured: go on a little less steeply than the mean slope so far, so that
             # widths which nobody tried get their trial.
@@ -161,13 +181,35 @@ class Controller:
 
     # ------------------------------------------------------------------------------------------- choices
 
+    def choose(
+        self, candidates: Sequence[Candidate], behind: int = 0, rerun: bool = False
+    ) -> tuple[Candidate | None, Choice]:
+        """Who drafts now, and how much; None for a plain pass. `behind` and `rerun` as in `length`."""
+        plain = self.wants_plain()
+        if plain:
+            return None, Choice(0, 1.0, plain)
+        best: Candidate | None = None
+        chosen = Choice(0, 1.0, "nothing to propose")
+        for c in candidates:
+            choice = self.length(c.drafter, c.key, c.limit, c.cost_hint, behind, rerun)
+            if choice.n and (best is None or choice.gain > chosen.gain):
+                best, chosen = c, choice
+            elif best is None:
+                chosen = Choice(0, 1.0, choice.why)
+        return best, chosen
+
     def wants_plain(self) -> str:
         """A reason to run a plain pass now, or nothing."""
         if self._since_plain >= PLAIN_EVERY:
             return "measuring plain"
         if self.plain.value and self.bank < -max(OVERDRAFT * self.spent, CREDIT * self.plain.value):
-            return "drafting fell behind plain"
+            return BEHIND
         return ""
+
+    @property
+    def resting(self) -> bool:
+        """Whether the next passes are plain whatever is proposed."""
+        return self.wants_plain() == BEHIND
 
     def _behind(self) -> bool:
         gained, spent = self._reply
@@ -185,7 +227,9 @@ class Controller:
         tokens, seconds = self._recent
         rate = max(1.0, tokens / seconds * (self.plain.value or 0)) if seconds else 1.0  # tokens a plain pass
         cost = self.draft_cost(drafter)
-        best, expected, chance, total = Choice(0, 1.0, "not worth it here"), 1.0, 1.0, 1.0
+        if cost_hint > 0:
+            limit = min(limit, self._step.get(drafter, FIRST))
+        best, chance, total = Choice(0, 1.0, f"drafting by {drafter} is not worth it here"), 1.0, 1.0
         plain = 1.0 - rate * self.relative_cost(1 + behind)
         least = plain + rate * MARGIN
         for n in range(1, limit + 1):
@@ -196,8 +240,8 @@ class Controller:
                 spent += (1 - chance) * (self.relative_cost(1 + behind + round(total)) - 1)
             value = total - rate * spent
             if value > least:
-                least, expected = value, total
-                best = Choice(n, expected, f"{drafter} hopes for {expected:.1f}", value - plain)
+                least = value
+                best = Choice(n, total, f"{drafter} hopes for {total:.1f}", value - plain)
         if best.n and self._behind() and (cost_hint > 0 or best.gain < SURE):
             return Choice(0, 1.0, "drafting fell behind plain in this reply")
         if best.n == 0 and cost_hint > 0 and not self._behind():
@@ -241,6 +285,8 @@ class Controller:
             self._since_plain = 0
         else:
             self._since_plain += 1
+            if drafter is not None and tokens > drafted:
+                self._step[drafter] = max(self._step.get(drafter, FIRST), 2 * drafted)
             if drafter is not None and drafted and draft_s and timed:
                 self._draft.setdefault(drafter, Average()).add(draft_s / drafted)
             if self.plain.value:

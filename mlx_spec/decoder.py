@@ -16,14 +16,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import mlx.core as mx
 
 from . import verify
-from .controller import Choice, Controller
+from .controller import Candidate, Choice, Controller
 from .detokenize import Pieces, TextStream, merge
 from .drafters.base import Context, Draft, Drafter, Offer
+from .drafters.guard import Guard, tame
 from .events import (
     DrafterSettings,
     DrafterStats,
@@ -80,6 +81,15 @@ class Plan:
     expected: float = 1.0
     why: str = ""
     timed: bool = True
+    bad: mx.array | None = None  # whether the draft was not as promised
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A plain pass that was begun before the token in front of it was read."""
+
+    own: mx.array
+    sure: mx.array
 
 
 def decode(
@@ -112,10 +122,11 @@ def decode(
         yield PromptProgress(reply.request, cached + done, len(prompt), cached, seconds)
         if stop():
             break
+    guard = Guard(drafters)
     names = _usable(settings(), drafters)
     if not stop():
         for name in names:
-            drafters[name].begin(prompt)
+            guard.call(name, drafters[name].begin, prompt)
         target.remember()
     prompt_s = time.perf_counter() - reply.started
     yield PromptProgress(reply.request, len(target.tokens) + 1, len(prompt), cached, prompt_s)
@@ -124,6 +135,7 @@ def decode(
     history = History(prompt, target.vocabulary, reply.sampling)
     first_token_s = 0.0
     reason = ""
+    ahead: Ahead | None = None
     while not reason:
         if stop():
             reason = "stopped"
@@ -131,34 +143,44 @@ def decode(
         began = time.perf_counter()
         wanted = settings()
         controller.at(len(history))
-        limit = _limit(wanted, reply, history)
-        offers = _free_offers(wanted, drafters, history, limit)
-        plan = _plan(wanted, drafters, controller, reply, history, target, limit, offers)
+        limit = _limit(wanted, reply, history, target)
+        offers = _free_offers(wanted, drafters, guard, history, limit)
+        start, again = len(target.tokens) - (ahead is not None), target.behind
+        flags: mx.array | None = None
+        if ahead is not None:
+            plan, own, sure = Plan(why=_resting(wanted, drafters, controller)), ahead.own, ahead.sure
+        else:
+            plan = _plan(wanted, drafters, guard, controller, reply, history, target, limit, offers)
         drafted_at = time.perf_counter()
-
-        rows = mx.array([history.tokens[-1]], mx.uint32)
         drafted = plan.draft.tokens if plan.draft else None
-        if drafted is not None:
-            rows = mx.concatenate([rows, drafted.astype(mx.uint32)])
-        start, again = len(target.tokens), target.behind
-        if plan.n:
-            target.begin()
-        logits = target.run(rows)
-        counts, custom = history.counts(drafted), None
-        if reply.processors:
-            guessed = [] if drafted is None else integers(drafted)
-            custom = partial(reply.processors, history.tokens, guessed)
-        logp = process(logits, reply.sampling, counts, custom)
-        flags, own = _verify(wanted.rule, logp, plan, reply, len(history))
-        mx.eval(own, *([] if flags is None else [flags, drafted]))
+        if ahead is None:
+            rows = mx.array([history.tokens[-1]], mx.uint32)
+            if drafted is not None:
+                rows = mx.concatenate([rows, drafted])
+                target.begin()
+            flags, own, sure = _pass(target, rows, plan, wanted.rule, reply, history)
+        ahead = (
+            _go_ahead(target, own, reply, history) if _may_go_ahead(wanted, controller, reply, plan, target) else None
+        )
+        mx.eval(own, sure, *([] if flags is None else [flags, drafted, plan.bad]))
+        accepted = 0 if flags is None else verify.held(integers(flags))
+        if not integers(sure)[accepted]:
+            _give_up(target, drafters)
+        if plan.bad is not None and plan.bad.item():
+            assert plan.drafter is not None
+            guard.bench(plan.drafter, "it drafted tokens that do not exist, or with probabilities that are none")
 
         ids = [] if drafted is None else integers(drafted)
-        accepted = 0 if flags is None else verify.held(integers(flags))
         emitted = [*ids[:accepted], integers(own)[accepted]]
         emitted, spans, reason = _emit(emitted, accepted, plan.drafter, reply)
         accepted = min(accepted, len(emitted))
-        # The last token has no row yet: it is the first row of the next pass.
-        target.keep(start + len(emitted), [history.tokens[-1], *emitted[:-1]])
+        if reason:
+            ahead = None  # its row is taken back here
+        if ahead is None:
+            # The last token has no row yet: it is the first row of the next pass.
+            target.keep(start + len(emitted), [history.tokens[-1], *emitted[:-1]])
+        else:
+            target.tokens[start] = history.tokens[-1]
         history.extend(emitted)
         for name, offer in offers.items():
             if name != plan.drafter:  # what it would have drafted is known to be right or wrong now
@@ -166,13 +188,15 @@ def decode(
                 controller.learn(name, offer.key, known, common_prefix(offer.tokens[:known], emitted))
         reply.processors.settle(min(accepted, len(emitted) - 1))
         if plan.drafter is not None:
-            drafters[plan.drafter].settle(ids)
+            guard.call(plan.drafter, drafters[plan.drafter].settle, ids)
 
         ended = time.perf_counter()
         draft_s = drafted_at - began if plan.n else 0.0
         if plan.drafter is not None and not plan.timed:
             # The device drafted while the host built the pass: the parts of the time are an estimate.
             draft_s = min(draft_s + controller.draft_seconds(plan.drafter, plan.n), ended - began)
+        if plan.drafter is not None:
+            guard.took(plan.drafter, draft_s, controller.plain.value)
         reply.passes += 1
         first_token_s = first_token_s or ended - reply.started
         if plan.drafter is None:
@@ -202,9 +226,11 @@ def decode(
             total_s=ended - began,
             plain_s=controller.plain.value,
             expected=plan.expected,
-            why=plan.why,
+            why=guard.tell() or plan.why,
             memory=mx.get_active_memory(),
         )
+    if ahead is not None:
+        target.keep(len(history) - 1, history.tokens[-2:-1])
     target.remember()
     plain_s = sorted(reply.plain)[len(reply.plain) // 2] if reply.plain else controller.plain.value
     yield Finished(
@@ -221,6 +247,7 @@ def decode(
         seed=reply.seed,
         plain_s=plain_s,
         by_drafter=dict(reply.stats),
+        benched=dict(guard.benched),
         peak_memory=mx.get_peak_memory(),
     )
 
@@ -243,9 +270,67 @@ def _usable(settings: DrafterSettings, drafters: Mapping[str, Drafter]) -> list[
     return list(settings.names)
 
 
+def _pass(
+    target: Target, rows: mx.array, plan: Plan, rule: str, reply: Reply, history: History
+) -> tuple[mx.array | None, mx.array, mx.array]:
+    """Build one pass over `rows`: what `_verify` gives, and for each row whether its token has a probability."""
+    logits = target.run(rows)
+    drafted = plan.draft.tokens if plan.draft else None
+    counts, custom = history.counts(drafted), None
+    if reply.processors:
+        guessed = [] if drafted is None else integers(drafted)
+        custom = partial(reply.processors, history.tokens, guessed)
+    logp = process(logits, reply.sampling, counts, custom)
+    flags, own = _verify(rule, logp, plan, reply, len(history))
+    return flags, own, _sure(logp, own)
+
+
+def _sure(logp: mx.array, own: mx.array) -> mx.array:
+    """Whether the tokens chosen are possible: not where all logits are NaN or -inf."""
+    chosen = mx.take_along_axis(logp, own[:, None].astype(mx.uint32), axis=-1)[:, 0]
+    return chosen > -mx.inf  # false for NaN, too
+
+
+def _give_up(target: Target, drafters: Mapping[str, Drafter]) -> NoReturn:
+    """The caches may hold NaN now: the next reply starts afresh."""
+    target.reset()
+    for drafter in drafters.values():
+        drafter.reset()
+    raise Problem(
+        "The model's output is not a number, so there is no next token.",
+        "Try again; if it stays, fetch the model again, or load it with float32 weights.",
+    )
+
+
+def _may_go_ahead(settings: DrafterSettings, controller: Controller, reply: Reply, plan: Plan, target: Target) -> bool:
+    """Whether the next pass is plain whatever the token will be, so that it can be begun before that is read."""
+    if plan.draft is not None or reply.processors or not target.caches.ahead or reply.room < 2:
+        return False
+    if target.uniform < 2:
+        return False
+    return not settings.names or (settings.adaptive and controller.resting)
+
+
+def _go_ahead(target: Target, own: mx.array, reply: Reply, history: History) -> Ahead:
+    """Begin the plain pass after the token `own`, which is still being computed."""
+    mx.async_eval(own)
+    counts = history.counts(own)
+    target.begin()
+    logp = process(target.run(own), reply.sampling, None if counts is None else counts[-1:])
+    _, after = _verify("match", logp, Plan(), reply, len(history) + 1)
+    ahead = Ahead(after, _sure(logp, after))
+    mx.async_eval(ahead.own, ahead.sure)
+    return ahead
+
+
+def _resting(settings: DrafterSettings, drafters: Mapping[str, Drafter], controller: Controller) -> str:
+    return controller.wants_plain() if _usable(settings, drafters) else "drafting is off"
+
+
 def _plan(
     settings: DrafterSettings,
     drafters: Mapping[str, Drafter],
+    guard: Guard,
     controller: Controller,
     reply: Reply,
     history: History,
@@ -257,56 +342,63 @@ def _plan(
     names = _usable(settings, drafters)
     if not names or limit < 1:
         return Plan(why="drafting is off" if not names else "the end is near")
-    plain = controller.wants_plain() if settings.adaptive else ""
-    if plain:
-        return Plan(why=plain)
-    why = "nothing to propose"
-    best: tuple[str, Offer, Choice] | None = None
+    found: dict[str, Offer] = {}
     for name in names:
         drafter = drafters[name]
-        offer = offers.get(name) if drafter.cost_hint == 0 else drafter.offer(history, limit)
-        if offer is None or offer.limit < 1:
-            continue
-        n = min(limit, offer.limit)
-        if not settings.adaptive:
-            best = (name, offer, Choice(n, 1.0, f"{name}, {n} tokens"))
-            break
-        choice = controller.length(name, offer.key, n, drafter.cost_hint, target.behind, target.caches.reruns)
-        if choice.n < 1:
-            why = f"drafting by {name} is not worth it here"
-        elif best is None or choice.gain > best[2].gain:
-            best = (name, offer, choice)
-    if best is None:
-        return Plan(why=why)
-    name, offer, choice = best
-    drafter = drafters[name]
+        free = drafter.cost_hint == 0
+        offer = offers.get(name) if free else guard.call(name, drafter.offer, history, limit)
+        if offer is not None and offer.limit >= 1:
+            found[name] = offer
+    if settings.adaptive:
+        candidates = [Candidate(n, o.key, min(limit, o.limit), drafters[n].cost_hint) for n, o in found.items()]
+        chosen, choice = controller.choose(candidates, target.behind, target.caches.reruns)
+        if chosen is None:
+            return Plan(why=choice.why)
+        name = chosen.drafter
+    elif found:
+        name = next(iter(found))
+        n = min(limit, found[name].limit)
+        choice = Choice(n, 1.0, f"{name}, {n} tokens")
+    else:
+        return Plan(why="nothing to propose")
+    offer, drafter = found[name], drafters[name]
     context = Context(history, reply.sampling, reply.seed, settings.rule == "match")
-    draft = drafter.propose(context, offer, choice.n)
     timed = drafter.cost_hint == 0 or controller.times(name)
-    if timed:
-        mx.eval(draft.tokens)
-    return Plan(name, offer.key, draft, choice.n, choice.expected, choice.why, timed)
+
+    def propose() -> tuple[Draft, mx.array]:
+        draft, bad = tame(drafter.propose(context, offer, choice.n), choice.n, target.vocabulary)
+        if timed:
+            mx.eval(draft.tokens)
+        return draft, bad
+
+    proposed = guard.call(name, propose)
+    if proposed is None or proposed[0].tokens.shape[0] == 0:
+        return Plan(why=f"{name} had nothing after all")
+    draft, bad = proposed
+    return Plan(name, offer.key, draft, draft.tokens.shape[0], choice.expected, choice.why, timed, bad)
 
 
-def _limit(settings: DrafterSettings, reply: Reply, history: History) -> int:
+def _limit(settings: DrafterSettings, reply: Reply, history: History, target: Target) -> int:
     """The longest draft that may be proposed now."""
     # The target writes one token of its own in every round, and a penalty window must cover the draft.
-    limit = min(settings.max_draft, reply.room - 1)
+    limit = min(settings.max_draft, reply.room - 1, target.uniform - 1)
     if history.window and history.penalised:
         limit = min(limit, history.window)
     return limit
 
 
 def _free_offers(
-    settings: DrafterSettings, drafters: Mapping[str, Drafter], history: History, limit: int
+    settings: DrafterSettings, drafters: Mapping[str, Drafter], guard: Guard, history: History, limit: int
 ) -> dict[str, Offer]:
     """What the drafters that cost nothing have to propose, used or not: they are scored in the shadow."""
     found = {}
     for name in settings.names if limit >= 1 else ():
         drafter = drafters.get(name)
         if drafter is not None and drafter.cost_hint == 0:
-            offer = drafter.offer(history, limit)
-            if offer is not None and offer.limit >= 1:
+            offer = guard.call(name, drafter.offer, history, limit)
+            if offer is not None and any(not 0 <= t < history.vocabulary for t in offer.tokens):
+                guard.bench(name, "it drafted tokens that do not exist")
+            elif offer is not None and offer.limit >= 1:
                 found[name] = offer
     return found
 

@@ -17,14 +17,16 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_unflatten
 
+from . import apple
 from .controller import Controller
 from .decoder import Reply, decode
 from .detokenize import Pieces, TextStream
@@ -32,6 +34,7 @@ from .drafters.base import Drafter
 from .drafters.draft_model import DraftModel
 from .drafters.history import PastReplies
 from .drafters.lookup import Lookup
+from .drafters.shortlist import weight_bytes
 from .drafters.suffix import Suffix
 from .events import (
     DrafterSettings,
@@ -48,6 +51,7 @@ from .replies import Replies, tokenizer_hash
 from .target import Target
 
 DEFAULT_CONTEXT = 8192  # where a model does not say
+KV_START = 5000  # tokens before keys and values are quantized, as in mlx-lm
 
 
 def widen(model: nn.Module) -> None:
@@ -85,6 +89,7 @@ def load_model(folder: Path, dtype: str | None = None) -> tuple[nn.Module, Any, 
 
     if dtype not in (None, "stored", "float32"):
         raise Problem(f'The weight type "{dtype}" is unknown.', 'Choose "stored" or "float32".')
+    apple.install()
     try:
         model, config = utils.load_model(folder, lazy=True)
         tokenizer = utils.load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
@@ -116,10 +121,6 @@ def context_length(config: dict[str, Any]) -> int:
     return int(text.get("max_position_embeddings") or DEFAULT_CONTEXT)
 
 
-def weight_bytes(model: nn.Module) -> int:
-    return sum(int(v.nbytes) for v in dict(tree_flatten(model.parameters())).values())
-
-
 def parameter_count(model: nn.Module) -> int:
     """Weights, counting packed ones."""
     total = 0
@@ -130,6 +131,15 @@ def parameter_count(model: nn.Module) -> int:
             packed = name == "weight" and hasattr(module, "bits")
             total += value.size * 32 // module.bits if packed else value.size
     return total
+
+
+def _width_guess(model: nn.Module) -> Callable[[int], float] | None:
+    """What an Apple GPU makes of wide passes with quantized weights; None where nothing is known."""
+    gpu, largest = apple.this_gpu()
+    widths = [m.scales.shape[-1] * m.group_size for m in model.modules() if isinstance(m, nn.QuantizedLinear)]
+    if not gpu or not widths:
+        return None
+    return partial(apple.pass_cost, gpu=gpu, largest=largest, inner=sorted(widths)[len(widths) // 2])
 
 
 def _measured_as(target: Path, draft: Path | None, dtype: str | None) -> str:
@@ -148,8 +158,12 @@ def load_engine(
     draft_name: str = "",
     replies: Path | None = None,
     learned: Path | None = None,
+    kv_bits: int | None = None,
+    quantized_kv_start: int = KV_START,
 ) -> Engine:
     """Load a target and maybe a draft model from mlx-lm folders. Raises `Problem` with the reason.
+
+    `kv_bits` (4 or 8) keeps the target's keys and values in so many bits, from `quantized_kv_start` tokens on.
 
     `replies` is a folder where past replies are kept by tokenizer; None drafts from none and keeps none.
     `learned` is a folder where the controller's measurements are kept by model and version of mlx.
@@ -168,6 +182,8 @@ def load_engine(
         learned=learned / f"{_measured_as(target, draft, dtype)}.json" if learned else None,
         context=min(context or most, most),
         replies=Replies(replies / f"{tokenizer_hash(target)}.jsonl") if replies else None,
+        kv_bits=kv_bits,
+        quantized_kv_start=quantized_kv_start,
         name=name or target.name,
         draft_name=draft_name or (draft.name if draft else ""),
         architecture=str(config.get("model_type", "")),
@@ -189,6 +205,8 @@ class Engine:
         context: int = DEFAULT_CONTEXT,
         replies: Replies | None = None,
         learned: Path | None = None,
+        kv_bits: int | None = None,
+        quantized_kv_start: int = KV_START,
         name: str = "",
         draft_name: str = "",
         architecture: str = "",
@@ -196,8 +214,8 @@ class Engine:
         self.tokenizer = tokenizer
         self.draft_model = draft_model
         self.context = context
-        self.target = Target(model)
-        self.controller = Controller()
+        self.target = Target(model, kv_bits=kv_bits, kv_start=quantized_kv_start)
+        self.controller = Controller(_width_guess(model))
         self._learned = learned
         if learned is not None:
             # What cannot be read is measured anew.

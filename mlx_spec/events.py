@@ -44,7 +44,7 @@ class SamplingSettings:
 
 @dataclass(frozen=True, slots=True)
 class DrafterSettings:
-    """Which drafters may propose, by name and in the order in which they are asked, and the accept rule.
+    """Which drafters may propose, by name, and the accept rule. Order matters only where two promise the same.
 
     An empty `names` is plain decoding. `rule` is "match", "rejection" or "block". `adaptive` False drafts
     `max_draft` tokens whenever a drafter has them, whatever it costs: for measurements, not for people.
@@ -245,6 +245,7 @@ class Finished:
     seed: int
     plain_s: float | None  # measured seconds of one plain pass, None if none was run
     by_drafter: dict[str, DrafterStats] = field(default_factory=dict)
+    benched: dict[str, str] = field(default_factory=dict)  # drafters that broke down in this reply, and how
     peak_memory: int = 0
 
 

@@ -8,12 +8,13 @@ sampling or text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
-from .cache import Caches, Mark, evaluate
+from .cache import Caches, Mark, evaluate, try_quantized
 
 PREFILL_STEP = 512
 AGAIN_ALONE = 8  # rows to be run again get a pass of their own from here on, so that they are not lost twice
@@ -36,8 +37,21 @@ class Target:
     """`tokens` are the ids that count as read, in order. All of them are in the caches but the last
     `behind`, which will be run in front of the next pass."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        forward: Callable[..., Any] | None = None,
+        *,
+        kv_bits: int | None = None,
+        kv_start: int = 0,
+    ) -> None:
+        """`forward(ids, cache=...)` is the model, or stands for it: with another head, say. From `kv_start` tokens on
+        the keys and values are kept in `kv_bits` bits. Raises `Problem` if the model cannot work with that."""
         self.model = model
+        self._forward: Callable[..., Any] = forward or model
+        self._kv_bits, self._kv_start = kv_bits, kv_start
+        if kv_bits is not None:
+            try_quantized(model, kv_bits)
         self.caches = Caches(model)
         self.tokens: list[int] = []
         self._marks: list[Mark] = []
@@ -79,8 +93,18 @@ class Target:
             done += len(chunk)
             yield done
 
+    @property
+    def uniform(self) -> int:
+        """Rows that the next pass may have if all are to see what a plain pass would: the keys and values are
+        quantized between two passes, not within one."""
+        if self._kv_bits is None or self.caches.length >= self._kv_start:
+            return 1 << 30
+        return self._kv_start - self.caches.length
+
     def _pass(self, rows: mx.array) -> mx.array:
-        logits = self.model(rows[None], cache=self.caches.layers)[0]
+        if self._kv_bits is not None and self.caches.length >= self._kv_start:
+            self.caches.quantize(self._kv_bits)
+        logits: mx.array = self._forward(rows[None], cache=self.caches.layers)[0]
         self.caches.ran(rows.shape[0])
         return logits
 

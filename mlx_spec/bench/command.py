@@ -36,11 +36,14 @@ def run(options: Namespace) -> int:
     if "mlx-lm" in options.against and not options.draft:
         raise Problem("mlx-lm's speculative loop needs a draft model.", "Name one with --draft, or use mlx-lm-plain.")
     questions = read(options.workload, options.limit, options.turns)
-    if options.json:
-        _check_writable(options.json)
-    if options.html:
-        _check_writable(options.html)
+    for path in (options.json, options.html, options.record):
+        if path:
+            _check_writable(path)
+    if options.resume and not options.json:
+        raise Problem("There is nothing to resume without a file of results.", "Name it with --json.")
     engine = load(options)
+    if options.record:
+        return _record(options, engine, questions)
 
     from . import report
     from .arms import MlxLm, Ours
@@ -63,10 +66,10 @@ def run(options: Namespace) -> int:
         compared = [report.PLAIN]
 
     about = _about(options, engine, settings)
-    measured: list[Measured] = []
+    measured: list[Measured] = _resumed(options.json, about) if options.resume else []
     code = 0
     try:
-        for m in measure(engine, arms, questions, sampling, options.max_tokens, options.repeats, compared):
+        for m in measure(engine, arms, questions, sampling, options.max_tokens, options.repeats, compared, measured):
             measured.append(m)
             if options.json:  # after each prompt: a measurement that is broken off has lost nothing
                 _write(options.json, report.as_json(measured, about))
@@ -91,10 +94,11 @@ def measure(
     max_tokens: int,
     repeats: int = 1,
     compared: Sequence[str] = ("plain",),
+    known: Sequence[Measured] = (),
 ) -> Iterator[Measured]:
     """One `Measured` a turn of a question. The plain reply is what later turns follow.
 
-    Our text is compared with that of each arm in `compared`.
+    Our text is compared with that of each arm in `compared`. What is in `known` is not measured again.
     """
     from .arms import Run
     from .compare import difference
@@ -102,10 +106,16 @@ def measure(
 
     total = sum(len(q.turns) for q in questions)
     done = 0
+    warm = False
+    before = {(m.category, m.name, m.turn): m for m in known}
     for question in questions:
         messages: list[Message] = []
         for turn, said in enumerate(question.turns):
             messages.append(Message("user", said))
+            if again := before.get((question.category, question.name, turn)):
+                messages.append(Message("assistant", _text(engine, again.runs[PLAIN][-1].tokens)))
+                done += 1
+                continue
             prompt = engine.encode(messages)
             if len(prompt) >= engine.context:
                 _say(f"{question.category} {question.name} is longer than the context and is left out")
@@ -113,7 +123,8 @@ def measure(
                 break
             for arm in arms:
                 arm.prepare(prompt)
-            if done == 0:
+            if not warm:
+                warm = True
                 _say("warming up")
                 for arm in arms:
                     arm.answer(WARM_UP)
@@ -134,6 +145,49 @@ def measure(
             messages.append(Message("assistant", _text(engine, runs[PLAIN][-1].tokens)))
 
 
+def _resumed(path: Path, about: dict[str, Any]) -> list[Measured]:
+    """What an earlier run with the same settings left in `path`; nothing if there is no such run."""
+    from .report import from_json
+
+    text = path.read_text("utf-8")
+    if not text.strip():
+        return []
+    try:
+        data = json.loads(text)
+        different = [k for k, v in about.items() if data["settings"].get(k) != v]
+        measured = from_json(data)
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise Problem(f"{path} does not hold results of mlx-spec bench.", "Leave out --resume to replace it.") from e
+    if different:
+        raise Problem(
+            f"The results in {path} were measured with another {different[0].replace('_', ' ')}.",
+            "Name another file, or leave out --resume to replace it.",
+        )
+    _say(f"{len(measured)} prompts were measured before")
+    return measured
+
+
+def _record(options: Namespace, engine: Engine, questions: Sequence[Question]) -> int:
+    """Write what each drafter would have proposed, after each question; returns 0, or 130 for Ctrl-C."""
+    from .record import as_json, record
+
+    sampling = SamplingSettings(temperature=options.temperature, seed=options.seed, max_tokens=options.max_tokens)
+    names = drafters(options, engine).names
+    recorded = []
+    try:
+        for i, question in enumerate(questions, 1):
+            prompt = engine.encode([Message("user", question.turns[0])])
+            if len(prompt) + 32 >= engine.context:
+                _say(f"{question.category} {question.name} is longer than the context and is left out")
+                continue
+            recorded.append(record(engine, prompt, sampling, names, question.category, question.name))
+            _write_text(options.record, json.dumps(as_json(recorded)) + "\n")
+            _say(f"[{i}/{len(questions)}] {question.category} {question.name}: {recorded[-1].tokens} tokens")
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 def _text(engine: Engine, tokens: Sequence[int]) -> str:
     return str(engine.tokenizer.decode([t for t in tokens if t not in engine.tokenizer.eos_token_ids]))
 
@@ -149,6 +203,7 @@ def _about(options: Namespace, engine: Engine, settings: DrafterSettings) -> dic
         "model": options.model,
         "draft": options.draft,
         "dtype": options.dtype,
+        "kv_bits": options.kv_bits,
         "drafters": list(settings.names),
         "rule": settings.rule,
         "max_draft": settings.max_draft,

@@ -158,6 +158,7 @@ def as_json(measured: Sequence[Measured], settings: dict[str, Any]) -> dict[str,
                 "category": m.category,
                 "name": m.name,
                 "turn": m.turn,
+                "prompt": m.prompt,
                 "prompt_tokens": m.prompt_tokens,
                 "ratio_to_plain": {arm: m.ratio(arm) for arm in m.runs},
                 "runs": {arm: [asdict(r) for r in runs] for arm, runs in m.runs.items()},
@@ -166,3 +167,26 @@ def as_json(measured: Sequence[Measured], settings: dict[str, Any]) -> dict[str,
             for m in measured
         ],
     }
+
+
+def from_json(data: dict[str, Any]) -> list[Measured]:
+    """The prompts of what `as_json` gave. Raises KeyError or TypeError for anything else."""
+    return [
+        Measured(
+            p["category"],
+            p["name"],
+            p["turn"],
+            p["prompt"],
+            p["prompt_tokens"],
+            {arm: [_run(r) for r in runs] for arm, runs in p["runs"].items()},
+            {arm: d and Difference(**d) for arm, d in p["differences"].items()},
+        )
+        for p in data["prompts"]
+    ]
+
+
+def _run(data: dict[str, Any]) -> Run:
+    tuples = {
+        k: tuple(tuple(x) if isinstance(x, list) else x for x in v) for k, v in data.items() if isinstance(v, list)
+    }
+    return Run(**{**data, **tuples})

@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     _generate(commands)
     _models(commands)
     _bench(commands)
+    _replay(commands)
     return root
 
 
@@ -35,7 +36,7 @@ def _run(module: str, function: str = "run") -> Callable[[argparse.Namespace], i
 
 
 def _drafters(text: str) -> tuple[str, ...] | None:
-    """ "lookup,model" in the order in which they are asked; "none" is plain decoding."""
+    """ "lookup,model"; "none" is plain decoding."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise argparse.ArgumentTypeError('give names with commas between them, or "none"')
@@ -72,6 +73,12 @@ def _add_loading(command: argparse.ArgumentParser) -> None:
         choices=("stored", "float32"),
         help="weights as stored, or widened to float32 (default: stored, or float32 where MLX has no GPU)",
     )
+    group.add_argument(
+        "--kv-bits", type=int, choices=(4, 8), help="keep keys and values in so many bits (default: as they are)"
+    )
+    group.add_argument(
+        "--quantized-kv-start", type=int, default=5000, metavar="N", help="from N tokens on (default: 5000)"
+    )
     group.add_argument("--context", type=_count, metavar="N", help="limit the context to N tokens")
 
 
@@ -81,7 +88,7 @@ def _add_drafting(command: argparse.ArgumentParser) -> None:
         "--drafters",
         type=_drafters,
         metavar="NAMES",
-        help='who drafts, in the order asked: "lookup,model", "lookup", "none" (default: all that can run)',
+        help='who may draft: "lookup,model", "lookup", "none" (default: all that can run)',
     )
     group.add_argument("--rule", choices=("match", "rejection", "block"), default="match", help="the accept rule")
     group.add_argument("--max-draft", type=_count, default=16, metavar="N", help="longest draft (default: 16)")
@@ -188,4 +195,22 @@ def _bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     group.add_argument("--repeats", type=_count, default=1, metavar="N", help="runs an arm and question (default: 1)")
     group.add_argument("--json", type=Path, metavar="OUT", help="write every question's figures to this file")
     group.add_argument("--html", type=Path, metavar="OUT", help="write a report with pictures to this file")
+    group.add_argument("--resume", action="store_true", help="go on with the measurement that --json holds")
+    group.add_argument(
+        "--record",
+        type=Path,
+        metavar="OUT",
+        help="instead of measuring, record what each drafter would propose at each place, for mlx-spec replay",
+    )
     command.set_defaults(run=_run("mlx_spec.bench.command"))
+
+
+def _replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "replay",
+        help="compare policies of drafting over recorded replies, without a model",
+        description="Play the controller, fixed lengths and the best choice in hindsight over a record.",
+    )
+    command.add_argument("file", type=Path, metavar="FILE", help="what bench --record wrote")
+    command.add_argument("--policies", type=_names, default=(), metavar="NAMES", help="only these (default: all)")
+    command.set_defaults(run=_run("mlx_spec.bench.replay"))

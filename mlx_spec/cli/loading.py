@@ -28,6 +28,8 @@ def load(options: Namespace) -> Engine:
             dtype=options.dtype,
             name=options.model,
             draft_name=options.draft or "",
+            kv_bits=options.kv_bits,
+            quantized_kv_start=options.quantized_kv_start,
         )
     finally:
         progress.clear()

@@ -4,7 +4,8 @@ Leviathan et al. 2023 (arXiv 2211.17192), Chen et al. 2023 (arXiv 2302.01318). T
 the device: no token is read by the host before the target has checked it. Drafts are drawn by the same
 settings as the target's tokens: with the target's own noise where the rule is `match` (Daliri, Musco and
 Suresh 2024, arXiv 2408.07978: the draws agree with probability at least (1 - TV) / (1 + TV)), with noise of
-its own where the rule is `rejection`. It knows nothing of the target but its vocabulary's size.
+its own where the rule is `rejection`. Of a large vocabulary it knows the frequent tokens (shortlist.py). It
+knows nothing of the target but its vocabulary's size.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 import mlx.core as mx
 import mlx.nn as nn
 
+from ..anatomy import dissect
 from ..sampling import DRAFT, DRAW, History, gumbel, process
 from ..target import PREFILL_STEP, Target, common_prefix
 from .base import Context, Draft, Offer
+from .shortlist import Shortlist, shortlist
 
 
 class DraftModel:
@@ -25,8 +28,14 @@ class DraftModel:
     def __init__(self, model: nn.Module, cost_hint: float = 0.3) -> None:
         self.model = model
         self.cost_hint = cost_hint
-        self._state = Target(model)
+        vocabulary = Target(model).vocabulary
+        self.short: Shortlist | None = shortlist(model, dissect(model), vocabulary)
+        self._state = self.state()
         self._agreed = 0  # rows of the cache that are known to be the history's
+
+    def state(self) -> Target:
+        """Fresh caches for the draft model, with the head that it drafts with."""
+        return Target(self.model, self.short)
 
     def reset(self) -> None:
         self._state.reset()
@@ -35,6 +44,8 @@ class DraftModel:
     def begin(self, prompt: Sequence[int]) -> None:
         """Reads the prompt but for its last token, which is the first row of the first proposal."""
         self._agreed = 0
+        if self.short:
+            self.short.add(prompt)
         self._catch_up(prompt)
         self._state.remember()
 
@@ -55,6 +66,8 @@ class DraftModel:
     def propose(self, context: Context, offer: Offer, n: int) -> Draft:
         history, settings = context.history, context.sampling
         fed = self._catch_up(history.tokens)
+        if self.short:
+            self.short.add(fed)
         position, vocabulary = len(history), history.vocabulary
         ids: list[mx.array] = []
         laws: list[mx.array] = []
