@@ -15,7 +15,7 @@ shadow, whoever drafts. This module knows names, numbers and times; no tokens, n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 PLAIN_EVERY = 48  # rounds between plain passes that keep the plain cost known
@@ -37,6 +37,9 @@ BEHIND = "drafting fell behind plain"
 # Chance that a copied draft holds, before anything was seen, by the length of the match.
 COPIED = {"2": 0.35, "3": 0.5, "4": 0.6, "6": 0.75, "10": 0.85, "20": 0.92, "21+": 0.95}
 PRIOR, PRIOR_WEIGHT = 0.7, 4.0
+
+# The classes of a drafter's own probability for what it drafted; before anything was seen it is believed.
+SURENESS = (0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.97, 0.99)
 
 
 @dataclass(slots=True)
@@ -70,6 +73,10 @@ def _rising(points: list[tuple[int, float, float]]) -> list[tuple[int, float]]:
     return [(width, value) for value, _, widths in pools for width in widths]
 
 
+def _sureness(probability: float) -> str:
+    return f"sure {sum(probability >= s for s in SURENESS)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How many tokens to draft, how many the round is hoped to yield, the reason in a few words, and the gain over
@@ -89,6 +96,7 @@ class Candidate:
     key: str
     limit: int
     cost_hint: float = 0.0  # of a drafted token, in plain passes, until it is measured
+    stops: bool = False  # it asks `goes_on` after each token, so that a draft ends where it grows unsure
 
 
 class Controller:
@@ -192,11 +200,42 @@ class Controller:
         chosen = Choice(0, 1.0, "nothing to propose")
         for c in candidates:
             choice = self.length(c.drafter, c.key, c.limit, c.cost_hint, behind, rerun)
+            if choice.n and c.stops and not choice.why.startswith("trying"):
+                most = min(c.limit, self._step.get(c.drafter, FIRST))
+                choice = replace(choice, n=max(choice.n, most))
             if choice.n and (best is None or choice.gain > chosen.gain):
                 best, chosen = c, choice
             elif best is None:
                 chosen = Choice(0, 1.0, choice.why)
         return best, chosen
+
+    def survival(self, drafter: str, sureness: Sequence[float]) -> list[float]:
+        """The chance that the first 1, 2, ... tokens of a draft hold, whose own probabilities are `sureness`."""
+        chance, chances = 1.0, []
+        for s in sureness:
+            held, seen = self._counts.get((drafter, _sureness(s), 0), (0.0, 0.0))
+            chance *= (held + PRIOR_WEIGHT * s) / (seen + PRIOR_WEIGHT)
+            chances.append(chance)
+        return chances
+
+    def goes_on(self, drafter: str, sureness: Sequence[float]) -> bool:
+        """Whether another token is worth drafting after those with these probabilities: SpecDec++ (Huang et al. 2024,
+        arXiv 2405.19715) with the measured price of a token for its threshold."""
+        n = len(sureness)
+        price = self.draft_cost(drafter) + self.relative_cost(2 + n) - self.relative_cost(1 + n)
+        held, seen = self._counts.get((drafter, "", 0), (0.0, 0.0))
+        typical = (held + PRIOR_WEIGHT * PRIOR) / (seen + PRIOR_WEIGHT)
+        return self.survival(drafter, sureness)[-1] * typical > self._rate() * price
+
+    def learn_sureness(self, drafter: str, sureness: Sequence[float], accepted: int) -> None:
+        """`accepted` of the tokens with these probabilities held."""
+        for place in range(min(len(sureness), accepted + 1)):
+            self._learn((drafter, _sureness(sureness[place]), 0), place < accepted)
+
+    def _rate(self) -> float:
+        """Tokens a plain pass, lately."""
+        tokens, seconds = self._recent
+        return max(1.0, tokens / seconds * (self.plain.value or 0)) if seconds else 1.0
 
     def wants_plain(self) -> str:
         """A reason to run a plain pass now, or nothing."""
@@ -224,8 +263,7 @@ class Controller:
         failed draft the kept rows will have to be run again, too.
         """
         self._hint[drafter] = cost_hint
-        tokens, seconds = self._recent
-        rate = max(1.0, tokens / seconds * (self.plain.value or 0)) if seconds else 1.0  # tokens a plain pass
+        rate = self._rate()
         cost = self.draft_cost(drafter)
         if cost_hint > 0:
             limit = min(limit, self._step.get(drafter, FIRST))
@@ -243,7 +281,7 @@ class Controller:
                 least = value
                 best = Choice(n, total, f"{drafter} hopes for {total:.1f}", value - plain)
         if best.n and self._behind() and (cost_hint > 0 or best.gain < SURE):
-            return Choice(0, 1.0, "drafting fell behind plain in this reply")
+            return Choice(0, 1.0, f"{BEHIND} in this reply")
         if best.n == 0 and cost_hint > 0 and not self._behind():
             silent = self._silent.get(drafter, 0) + 1
             self._silent[drafter] = silent
@@ -262,11 +300,14 @@ class Controller:
     def learn(self, drafter: str, key: str, drafted: int, accepted: int) -> None:
         """`accepted` of `drafted` tokens held. Also for drafts that were never verified but are known now."""
         for place in range(min(drafted, accepted + 1)):
-            counts = self._counts.setdefault((drafter, key, place), [0.0, 0.0])
-            counts[0] += place < accepted
-            counts[1] += 1
-            if counts[1] > CENSUS:
-                counts[0], counts[1] = counts[0] / 2, counts[1] / 2
+            self._learn((drafter, key, place), place < accepted)
+
+    def _learn(self, what: tuple[str, str, int], held: bool) -> None:
+        counts = self._counts.setdefault(what, [0.0, 0.0])
+        counts[0] += held
+        counts[1] += 1
+        if counts[1] > CENSUS:
+            counts[0], counts[1] = counts[0] / 2, counts[1] / 2
 
     def record(
         self,

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import mlx.core as mx
 
 from . import verify
-from .controller import Candidate, Choice, Controller
+from .controller import BEHIND, Candidate, Choice, Controller
 from .detokenize import Pieces, TextStream, merge
 from .drafters.base import Context, Draft, Drafter, Offer
 from .drafters.guard import Guard, tame
@@ -207,6 +207,8 @@ def decode(
             reply.stats[plan.drafter] = DrafterStats(s.rounds + 1, s.drafted + plan.n, s.accepted + accepted)
             if len(emitted) > accepted or accepted == plan.n:  # not cut short by the end of the reply
                 controller.learn(plan.drafter, plan.key, plan.n, accepted)
+                if plan.draft is not None:
+                    controller.learn_sureness(plan.drafter, plan.draft.sureness, accepted)
         controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began, again, plan.timed)
         if reply.passes % CLEAR_EVERY == 0:
             mx.clear_cache()
@@ -227,6 +229,7 @@ def decode(
             plain_s=controller.plain.value,
             expected=plan.expected,
             why=guard.tell() or plan.why,
+            resting=plan.drafter is None and plan.why.startswith(BEHIND),
             memory=mx.get_active_memory(),
         )
     if ahead is not None:
@@ -350,7 +353,11 @@ def _plan(
         if offer is not None and offer.limit >= 1:
             found[name] = offer
     if settings.adaptive:
-        candidates = [Candidate(n, o.key, min(limit, o.limit), drafters[n].cost_hint) for n, o in found.items()]
+        candidates = [
+            Candidate(n, o.key, min(limit, o.limit), d.cost_hint, d.stops)
+            for n, o in found.items()
+            if (d := drafters[n])
+        ]
         chosen, choice = controller.choose(candidates, target.behind, target.caches.reruns)
         if chosen is None:
             return Plan(why=choice.why)
@@ -362,7 +369,8 @@ def _plan(
     else:
         return Plan(why="nothing to propose")
     offer, drafter = found[name], drafters[name]
-    context = Context(history, reply.sampling, reply.seed, settings.rule == "match")
+    goes_on = partial(controller.goes_on, name) if settings.adaptive and drafter.stops else None
+    context = Context(history, reply.sampling, reply.seed, settings.rule == "match", goes_on)
     timed = drafter.cost_hint == 0 or controller.times(name)
 
     def propose() -> tuple[Draft, mx.array]:
@@ -375,7 +383,11 @@ def _plan(
     if proposed is None or proposed[0].tokens.shape[0] == 0:
         return Plan(why=f"{name} had nothing after all")
     draft, bad = proposed
-    return Plan(name, offer.key, draft, draft.tokens.shape[0], choice.expected, choice.why, timed, bad)
+    expected, why = choice.expected, choice.why
+    if len(draft.sureness) == draft.tokens.shape[0]:
+        expected = 1 + sum(controller.survival(name, draft.sureness))
+        why = f"{name} hopes for {expected:.1f}"
+    return Plan(name, offer.key, draft, draft.tokens.shape[0], expected, why, timed or bool(draft.sureness), bad)
 
 
 def _limit(settings: DrafterSettings, reply: Reply, history: History, target: Target) -> int:

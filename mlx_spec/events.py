@@ -215,6 +215,7 @@ class Round:
     plain_s: float | None = None
     expected: float = 1.0
     why: str = ""
+    resting: bool = False  # drafting is slower than plain decoding here, so it is off for now
     memory: int = 0  # bytes in use by mlx, as seen after this round
 
 

@@ -6,6 +6,7 @@ fast the rounds come.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -21,6 +22,7 @@ from desktop.sidebar.stats import Stats, bytes_text, rate_text, ratio_text, rati
 from desktop.theme import drafter_title
 from mlx_spec.events import DrafterSettings, Finished, Memory, ModelInfo, Round
 
+RESTING = 3  # rounds in a row before it is said that drafting rests
 BUSY = (EngineState.LOADING, EngineState.PREFILLING)
 
 
@@ -34,6 +36,7 @@ class LiveSidebar(QWidget):
         self.stats = Stats()
         self._info: ModelInfo | None = None
         self._drafters: DrafterSettings | None = None
+        self._rests_since = ""  # the time of day since which drafting has been off by itself
         self._state = EngineState.NO_MODEL
         self._memory: Memory | None = None
         self._timer = QTimer(self)
@@ -228,6 +231,11 @@ class LiveSidebar(QWidget):
         if not any_rounds:
             return "figures appear with the first words" if drafting else ratio_words(None, False)
         words = ratio_words(stats.ratio, drafting or bool(stats.overall.drafted))
+        if stats.resting < RESTING:
+            self._rests_since = ""
+        elif drafting:
+            self._rests_since = self._rests_since or time.strftime("%H:%M")
+            words = f"drafting is slower here: plain since {self._rests_since}"
         if stats.finished is None:
             return words
         done = stats.finished

@@ -90,6 +90,7 @@ class Stats:
     by_drafter: dict[str, DrafterFigures] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     finished: Finished | None = None
+    resting: int = 0  # rounds in a row in which drafting was off because it is slower here
     samples: deque[Sample] = field(default_factory=deque)
     marks: deque[Mark] = field(default_factory=deque)
     _recent: deque[tuple[int, float]] = field(default_factory=deque)
@@ -111,6 +112,7 @@ class Stats:
         self.by_drafter = {}
         self.budget = Budget()
         self.finished = None
+        self.resting = 0
         self._recent.clear()
         self._recent_tokens, self._recent_s = 0, 0.0
         self._fresh = True
@@ -125,6 +127,7 @@ class Stats:
         self.clock += seconds
         self.tokens += count
         self.passes += 1
+        self.resting = self.resting + 1 if r.resting else 0
         self.budget.draft += r.draft_s
         self.budget.verify += r.verify_s
         self.budget.total += seconds

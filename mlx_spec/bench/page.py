@@ -1,7 +1,8 @@
 """The result of a measurement as one HTML file: nothing is fetched, and it prints. Made from the JSON alone.
 
-Four pictures: the speed ratio by category, the chance that a draft holds by its place, what a pass costs by its
-width beside the flat line that drafting hopes for, and the tokens a round that were expected and that came.
+Five pictures: the speed ratio by category, the chance that a draft holds by its place, what a pass costs by its
+width beside the flat line that drafting hopes for, the tokens a round that were expected and that came, and the
+speed that the papers' formula and the controller predict beside what was measured.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ def page(data: dict[str, Any]) -> str:
         _figure(
             _curve(_expected(rounds), diagonal=True, x="tokens expected in a round", y="tokens that came"),
             "What the controller hoped for, and what came (mean). On the dashed line it was right.",
+        ),
+        _figure(
+            _scatter(data),
+            "Predicted and measured speed of each prompt. Rings: the papers' formula, by which checking is free. "
+            "Dots: the sum of what the controller hoped for. On the dashed line the prediction was right.",
         ),
     ]
     worst = data["worst"]
@@ -111,6 +117,31 @@ def _expected(rounds: list[Any]) -> Points:
             came[round(expected)].append((expected, accepted + 1))
     means = [(sum(e for e, _ in v) / len(v), sum(n for _, n in v) / len(v)) for v in came.values() if len(v) >= 3]
     return sorted(means)
+
+
+def _scatter(data: dict[str, Any]) -> str:
+    """A ring and a dot a prompt: predicted across, measured up."""
+    points = [(p["predicted"], p["ratio_to_plain"]["ours"]) for p in data["prompts"] if p.get("predicted")]
+    if not points:
+        return ""
+    high = 1.1 * max(max(y, d["papers"], d["ours"]) for d, y in points)
+    across, up = WIDTH - LEFT - 12, HEIGHT - BOTTOM - 10
+
+    def at(x: float, y: float) -> tuple[str, str]:
+        return f"{LEFT + x / high * across:.1f}", f"{HEIGHT - BOTTOM - y / high * up:.1f}"
+
+    (x0, y0), (x1, y1) = at(0, 0), at(high, high)
+    inside = f'<path class="b" d="M{x0},{y1} L{x0},{y0} L{x1},{y0}"/>'
+    inside += f'<path class="b" stroke-dasharray="4 3" d="M{x0},{y0} L{x1},{y1}"/>'
+    for predicted, y in points:
+        for name, mark in (("papers", 'class="b" r="4"'), ("ours", 'class="a" r="3"')):
+            cx, cy = at(predicted[name], y)
+            title = f"{name}: {predicted[name]:.2f}, measured {y:.2f}"
+            inside += f'<circle {mark} cx="{cx}" cy="{cy}"><title>{title}</title></circle>'
+    inside += f'<text x="0" y="12">{high:.2g} measured</text><text x="{LEFT}" y="{HEIGHT - BOTTOM + 15}">0</text>'
+    inside += f'<text x="{WIDTH - 8}" y="{HEIGHT - BOTTOM + 15}" text-anchor="end">{high:.2g}</text>'
+    inside += f'<text x="{(WIDTH + LEFT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">predicted</text>'
+    return _svg(inside)
 
 
 def _figure(picture: str, words: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from ..drafters.base import Context, Drafter
+from ..drafters.base import Context, Drafter, sureness
 from ..drafters.draft_model import DraftModel
 from ..engine import Engine
 from ..events import DrafterSettings, Finished, Round, SamplingSettings
@@ -34,6 +34,7 @@ class Place:
     key: str
     limit: int
     held: int
+    sure: float | None = None  # the drafter's own probability for its first token
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,11 @@ def _model(
     logits = state.run(mx.array([prompt[-1], *tokens[:-1]], mx.uint32))[:, :vocabulary]
     logp = process(logits, sampling, counts)
     drafted: Any = draw(logp, sampling.seed or 0, len(prompt), sampling.temperature).tolist()
+    sure: Any = sureness(logp, mx.array(drafted, mx.uint32)).tolist()
     held, places = 0, []
-    for guess, token, able in zip(reversed(drafted), reversed(tokens), reversed(sayable), strict=True):
-        held = held + 1 if guess == token and able else 0
-        places.append(Place("", LONGEST, min(held, LONGEST)))
+    for i in range(len(tokens) - 1, -1, -1):
+        held = held + 1 if drafted[i] == tokens[i] and sayable[i] else 0
+        places.append(Place("", LONGEST, min(held, LONGEST), float(sure[i])))
     return tuple(reversed(places)), min(times) / 4
 
 
@@ -164,7 +166,7 @@ def as_json(recorded: Sequence[Recorded]) -> list[dict[str, Any]]:
             "plain_s": r.plain_s,
             "costs": [list(c) for c in r.costs],
             "drafts": r.drafts,
-            "places": {d: [p and [p.key, p.limit, p.held] for p in places] for d, places in r.places.items()},
+            "places": {d: [p and [p.key, p.limit, p.held, p.sure] for p in places] for d, places in r.places.items()},
         }
         for r in recorded
     ]
@@ -180,10 +182,11 @@ def from_json(data: Sequence[dict[str, Any]]) -> list[Recorded]:
             float(d["plain_s"]),
             tuple((int(w), float(c)) for w, c in d["costs"]),
             {str(k): float(v) for k, v in d["drafts"].items()},
-            {
-                str(k): tuple(None if p is None else Place(str(p[0]), int(p[1]), int(p[2])) for p in places)
-                for k, places in d["places"].items()
-            },
+            {str(k): tuple(p and _place(*p) for p in places) for k, places in d["places"].items()},
         )
         for d in data
     ]
+
+
+def _place(key: str, limit: int, held: int, sure: float | None) -> Place:
+    return Place(str(key), int(limit), int(held), None if sure is None else float(sure))

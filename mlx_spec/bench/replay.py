@@ -21,6 +21,7 @@ from ..events import Problem
 from .record import Recorded, from_json
 from .report import geometric_mean
 
+UNKNOWN = 0.8
 NOISE = 0.03  # of a pass's time, as single times scatter
 
 
@@ -89,12 +90,14 @@ class Controlled:
         while place < recorded.tokens:
             left = recorded.tokens - place - 1
             known = [
-                Candidate(name, at.key, min(at.limit, left), recorded.drafts[name])
+                Candidate(name, at.key, min(at.limit, left), recorded.drafts[name], at.sure is not None)
                 for name, places in recorded.places.items()
                 if (at := places[place]) and left
             ]
             chosen, choice = c.choose(known)
             name, n = (chosen.drafter, choice.n) if chosen else (None, 0)
+            sure = self._sure(recorded, name, place, n) if name and chosen and chosen.stops else []
+            n = len(sure) or n
             tokens = came(recorded, name, place, n) if name else 1
             drafting = n * recorded.drafts[name] if name else 0.0
             took = (cost(recorded, 1 + n) + drafting) * (1 + self.random.uniform(-NOISE, NOISE))
@@ -103,11 +106,24 @@ class Controlled:
                 assert at is not None
                 if k.drafter == name:
                     c.learn(k.drafter, k.key, n, tokens - 1)
+                    c.learn_sureness(k.drafter, sure, tokens - 1)
                 elif k.cost_hint == 0:
                     c.learn(k.drafter, k.key, min(k.limit, tokens), min(at.held, tokens, k.limit))
             c.record(name, n, tokens, drafting * passes, took * passes)
             place, spent = place + tokens, spent + took
         return spent
+
+    def _sure(self, recorded: Recorded, drafter: str, place: int, most: int) -> list[float]:
+        """How sure the drafter is of each token until it stops. Where it left the text its sureness was not
+        recorded: UNKNOWN stands for it."""
+        places = recorded.places[drafter]
+        at = places[place]
+        assert at is not None
+        sure: list[float] = []
+        while len(sure) < most and (not sure or self.controller.goes_on(drafter, sure)):
+            here = places[place + len(sure)] if len(sure) <= at.held else None
+            sure.append(here.sure if here and here.sure is not None else UNKNOWN)
+        return sure
 
 
 def policies(recorded: Sequence[Recorded]) -> dict[str, Policy]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..theory import acceptance_rate, speed_up
 from .arms import Run
 from .compare import Difference
 
@@ -74,6 +75,28 @@ def figures(group: Sequence[Measured]) -> dict[str, Any]:
             "differing": sum(m.differences.get(arm) is not None for m in group),
         }
     return result
+
+
+def predicted(m: Measured) -> dict[str, float]:
+    """Our speed on this prompt as ratio to plain, by prediction: `papers` by the formula of Leviathan et al. from the
+    prompt's acceptance, mean length and drafting cost, with checking free; `costs` the same with what passes cost;
+    `ours` from what the controller hoped for in each round. Empty where nothing was drafted."""
+    runs = m.runs[OURS]
+    rounds = [r for run in runs for r in run.rounds]
+    plain = sorted(r[3] for run in m.runs[PLAIN] for r in run.rounds)
+    alpha = acceptance_rate([(drafted, accepted) for _, drafted, accepted, _, _ in rounds])
+    if alpha is None or not plain:
+        return {}
+    base = plain[len(plain) // 2]
+    drafted, checking = sum(r[1] for r in rounds), sum(r[3] for r in rounds)
+    seconds = sum(run.seconds for run in runs)
+    gamma = drafted / len(rounds)
+    c = max(0.0, seconds - checking) / max(1, drafted) / base
+    return {
+        "papers": speed_up(alpha, gamma, c),
+        "costs": speed_up(alpha, gamma, c, checking / len(rounds) / base),
+        "ours": sum(r[4] for r in rounds) / seconds * base,
+    }
 
 
 def by_category(measured: Sequence[Measured]) -> dict[str, list[Measured]]:
@@ -161,6 +184,7 @@ def as_json(measured: Sequence[Measured], settings: dict[str, Any]) -> dict[str,
                 "prompt": m.prompt,
                 "prompt_tokens": m.prompt_tokens,
                 "ratio_to_plain": {arm: m.ratio(arm) for arm in m.runs},
+                "predicted": predicted(m),
                 "runs": {arm: [asdict(r) for r in runs] for arm, runs in m.runs.items()},
                 "differences": {arm: d and asdict(d) for arm, d in m.differences.items()},
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,10 +28,12 @@ class Offer:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Drafted tokens, on the device: uint32 (n,). `logq` (n, vocabulary) is the law that they were really
-    drawn from; None means that they are deterministic (or coupled to the target's own noise)."""
+    drawn from; None means that they are deterministic (or coupled to the target's own noise). `sureness` has the
+    drafter's own probability of each token, where the host knows it."""
 
     tokens: mx.array
     logq: mx.array | None = None
+    sureness: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,13 @@ class Context:
     sampling: SamplingSettings
     seed: int
     coupled: bool  # True: sampled drafts use the target's noise (rule `match`)
+    goes_on: Callable[[Sequence[float]], bool] | None = None  # see `Drafter.stops`
 
 
 class Drafter(Protocol):
     name: str
     cost_hint: float  # of one drafted token, in passes of the target, until it is measured
+    stops: bool  # whether it asks `Context.goes_on` after each token and may draft fewer than it was asked for
 
     def begin(self, prompt: Sequence[int]) -> None:
         """A reply starts after `prompt`. May be slow: the prompt is being read anyway."""
@@ -68,9 +72,16 @@ class Free:
     """What the drafters share that copy tokens from somewhere: the offer is the draft, and it costs nothing."""
 
     cost_hint = 0.0
+    stops = False
 
     def propose(self, context: Context, offer: Offer, n: int) -> Draft:
         return Draft(mx.array(offer.tokens[:n], mx.uint32))
 
     def settle(self, drafted: Sequence[int]) -> None:
         """Nothing of a proposal is kept."""
+
+
+def sureness(logp: mx.array, tokens: mx.array) -> mx.array:
+    """The probabilities (n,) of `tokens` (n,) by processed rows (n, vocabulary), which need not be normalised."""
+    chosen = mx.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
+    return mx.exp(chosen - mx.logsumexp(logp, axis=-1))

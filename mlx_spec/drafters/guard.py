@@ -79,4 +79,4 @@ def tame(draft: Draft, n: int, vocabulary: int) -> tuple[Draft, mx.array]:
         broken = mx.any(mx.isnan(logq) | (logq > 1e-3), axis=-1, keepdims=True)
         bad = bad | mx.any(broken)
         logq = mx.where(broken, -mx.inf, logq)
-    return Draft(tokens, logq), bad
+    return Draft(tokens, logq, draft.sureness[:n]), bad

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mlx_spec.controller import Controller
+from mlx_spec.controller import Candidate, Controller
 
 
 def simulate(
@@ -134,3 +134,57 @@ def test_one_unlucky_pass_does_not_make_wider_ones_dear() -> None:
     assert controller.relative_cost(9) < 1.6
     assert controller.relative_cost(3) <= controller.relative_cost(9)
     assert controller.relative_cost(1) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_draft_ends_where_it_grows_unsure() -> None:
+    """A drafter whose probabilities are true: the chain stops once another token is not worth its price."""
+    rng = random.Random(0)
+    controller = Controller()
+    controller.begin()
+    lengths: dict[str, list[int]] = {"sure": [], "unsure": []}
+    for i in range(3000):
+        kind = "sure" if i % 2 else "unsure"
+        sure: list[float] = []
+        chosen, choice = controller.choose([Candidate("model", "", 16, 0.2, True)])
+        if chosen:
+            while not sure or (len(sure) < choice.n and controller.goes_on("model", sure)):
+                sure.append(0.98 if kind == "sure" else 0.35)
+        held = 0
+        while held < len(sure) and rng.random() < sure[held]:
+            held += 1
+        if sure:
+            controller.learn("model", "", len(sure), held)
+            controller.learn_sureness("model", sure, held)
+            lengths[kind].append(len(sure))
+        took = 1 + 0.05 * len(sure) + 0.2 * len(sure)
+        controller.record("model" if sure else None, len(sure), held + 1, 0.2 * len(sure), took)
+    late = {kind: ls[len(ls) // 2 :] for kind, ls in lengths.items()}
+    assert sum(late["unsure"]) / len(late["unsure"]) < 1.5
+    assert sum(late["sure"]) / len(late["sure"]) > 4
+    assert controller.survival("model", [0.98])[0] == pytest.approx(0.98, abs=0.03)
+    assert controller.survival("model", [0.35, 0.35])[1] == pytest.approx(0.12, abs=0.06)
+
+
+def test_a_dear_drafter_starts_small_in_each_reply() -> None:
+    controller = Controller()
+    controller.begin()
+    controller.record(None, 0, 1, 0, 1.0)
+    lengths = []
+    for _ in range(5):
+        n = controller.length("model", "", 16, 0.01).n
+        lengths.append(n)
+        controller.learn("model", "", n, n)
+        controller.record("model", n, n + 1, 0.01 * n, 1 + 0.01 * n)
+    assert lengths[:4] == [1, 2, 4, 8]
+    controller.begin()
+    controller.record(None, 0, 1, 0, 1.0)
+    assert controller.length("model", "", 16, 0.01).n == 1
+
+
+def test_what_is_known_of_the_machine_is_the_first_guess() -> None:
+    controller = Controller(lambda width: float(width))
+    assert controller.relative_cost(5) == 5
+    controller.record(None, 0, 1, 0, 1.0)
+    controller.record("lookup", 1, 1, 0, 1.2)
+    assert controller.relative_cost(2) == pytest.approx(1.2)
+    assert controller.relative_cost(4) == pytest.approx(2.4)

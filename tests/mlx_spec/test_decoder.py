@@ -32,6 +32,7 @@ class Guesser:
 
     name = "guesser"
     cost_hint = 0.0
+    stops = False
 
     def __init__(self, truth: Sequence[int], start: int, kind: str) -> None:
         self.truth, self.start, self.kind = list(truth), start, kind

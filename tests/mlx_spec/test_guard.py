@@ -28,6 +28,7 @@ class Broken:
 
     name = "broken"
     cost_hint = 0.1
+    stops = False
 
     def __init__(self, fault: str) -> None:
         self.fault = fault

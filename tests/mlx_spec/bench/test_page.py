@@ -24,7 +24,7 @@ def result() -> dict[str, Any]:
 def test_the_page_says_what_was_measured() -> None:
     text = page(result())
     assert "2.00&times; plain" in text
-    assert text.count("<svg") == 4
+    assert text.count("<svg") == 5
     assert "a&lt;b&amp;c" in text
     assert "<you>" not in text
     assert not re.search(r"(src|href)=|https?://", text)  # nothing is fetched

@@ -8,7 +8,7 @@ import pytest
 
 from mlx_spec.bench.arms import Run
 from mlx_spec.bench.compare import Difference
-from mlx_spec.bench.report import Measured, as_json, figures, geometric_mean, table, worst
+from mlx_spec.bench.report import Measured, as_json, figures, from_json, geometric_mean, predicted, table, worst
 
 TEXT = tuple(range(12))
 
@@ -91,3 +91,21 @@ def test_json_has_every_prompt() -> None:
         "plain": None,
         "mlx-lm-2": {"index": 3, "ours": 5, "other": 6, "gap": 0.001},
     }
+
+
+def test_predictions() -> None:
+    """8 drafts in 4 rounds, one in two held; a wide pass takes 1.5 plain ones, a draft 0.25."""
+    plain = Run(TEXT, 12, 12, rounds=((1, 0, 0, 1.0, 1.0),) * 12)
+    rounds = ((3, 2, 2, 1.5, 2.0), (3, 2, 0, 1.5, 2.0)) * 2
+    m = Measured("chat", "1", 0, "?", 7, {"plain": [plain], "ours": [Run(TEXT, 8, 4, 8, 4, rounds=rounds)]})
+    found = predicted(m)
+    alpha = 4 / 6
+    assert found["papers"] == pytest.approx((1 + alpha + alpha**2) / 1.5)
+    assert found["costs"] == pytest.approx((1 + alpha + alpha**2) / 2)
+    assert found["ours"] == pytest.approx(8 / 8)
+    assert predicted(ALL[0]) == {}
+
+
+def test_results_are_read_back() -> None:
+    data = json.loads(json.dumps(as_json(ALL, {})))
+    assert from_json(data) == ALL
