@@ -41,6 +41,7 @@ from mlx_spec.events import (
     Memory,
     Message,
     ModelInfo,
+    Notice,
     Problem,
     PromptProgress,
     Round,
@@ -386,6 +387,8 @@ class Conversation(QObject):
     def _take(self, event: Event) -> None:
         if isinstance(event, Memory):
             self.memory_changed.emit(event)
+        elif isinstance(event, Notice):
+            self.problem.emit(Failed(0, event.message))
         elif isinstance(event, LoadProgress) and event.request == self._loading:
             share = event.done / event.total if event.total else -1.0
             self._set_state(EngineState.LOADING, f"{STAGES.get(event.stage, event.stage)} {event.what}", share)

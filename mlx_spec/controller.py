@@ -27,7 +27,8 @@ RECENT = 0.97  # a round: the memory of the running rate
 REPLY_CREDIT = 1.0  # plain passes that one reply may fall behind before only sure drafts are tried in it
 SURE = 1.0  # tokens of gain
 FRESH = 16.0  # observations of a dear drafter that count for the next reply, which may be of another kind
-FIRST = 1  # tokens of a dear drafter's first draft in a reply; doubled while all of them hold
+FIRST, FIRST_FREE = 1, 6  # tokens of a drafter's first draft in a reply: of a dear one, of one that costs nothing
+ODD = 4.0  # times the likely time of a round: beyond it a round says nothing of drafting
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 REMEMBERED = 64  # observations that an earlier run counts for
 CENSUS = 512  # observations after which older ones count half
@@ -54,6 +55,8 @@ class Average:
         self.seen += 1
         if self.value is None:
             self.value = x
+        elif 3 * x < self.value:
+            self.value = x  # what was seen before was slowed down by something else: compiling, say
         elif x > 3 * self.value and self.unbelieved < 3:
             self.unbelieved += 1  # the machine was busy elsewhere; four in a row are believed
         else:
@@ -117,7 +120,9 @@ class Controller:
         self._reply = [0.0, 0.0]  # seconds gained on plain, and spent, in this reply
         self._silent: dict[str, int] = {}
         self._patience: dict[str, int] = {}
-        self._step: dict[str, int] = {}  # the longest draft of a dear drafter that this reply has earned
+        # The longest draft that each drafter has earned in this reply: doubled while all hold, and for
+        # those that cost nothing (and so are asked often) halved when none does.
+        self._step: dict[str, int] = {}
         self.bank = 0.0
         self.spent = 0.0  # seconds, of the time that the bank remembers
         self._since_plain = PLAIN_EVERY
@@ -201,7 +206,7 @@ class Controller:
         for c in candidates:
             choice = self.length(c.drafter, c.key, c.limit, c.cost_hint, behind, rerun)
             if choice.n and c.stops and not choice.why.startswith("trying"):
-                most = min(c.limit, self._step.get(c.drafter, FIRST))
+                most = min(c.limit, self._earned(c.drafter))
                 choice = replace(choice, n=max(choice.n, most))
             if choice.n and (best is None or choice.gain > chosen.gain):
                 best, chosen = c, choice
@@ -231,6 +236,9 @@ class Controller:
         """`accepted` of the tokens with these probabilities held."""
         for place in range(min(len(sureness), accepted + 1)):
             self._learn((drafter, _sureness(sureness[place]), 0), place < accepted)
+
+    def _earned(self, drafter: str) -> int:
+        return self._step.get(drafter, FIRST if self._hint.get(drafter, 0.0) > 0 else FIRST_FREE)
 
     def _rate(self) -> float:
         """Tokens a plain pass, lately."""
@@ -265,8 +273,7 @@ class Controller:
         self._hint[drafter] = cost_hint
         rate = self._rate()
         cost = self.draft_cost(drafter)
-        if cost_hint > 0:
-            limit = min(limit, self._step.get(drafter, FIRST))
+        limit = min(limit, self._earned(drafter))
         best, chance, total = Choice(0, 1.0, f"drafting by {drafter} is not worth it here"), 1.0, 1.0
         plain = 1.0 - rate * self.relative_cost(1 + behind)
         least = plain + rate * MARGIN
@@ -326,13 +333,20 @@ class Controller:
             self._since_plain = 0
         else:
             self._since_plain += 1
-            if drafter is not None and tokens > drafted:
-                self._step[drafter] = max(self._step.get(drafter, FIRST), 2 * drafted)
+            if drafter is not None and drafted and tokens > drafted:
+                self._step[drafter] = max(self._earned(drafter), 2 * drafted)
+            elif drafter is not None and tokens == 1 and self._hint.get(drafter, 0.0) == 0:
+                self._step[drafter] = max(1, min(self._earned(drafter), drafted) // 2)
             if drafter is not None and drafted and draft_s and timed:
                 self._draft.setdefault(drafter, Average()).add(draft_s / drafted)
             if self.plain.value:
                 relative = (total_s - draft_s) / self.plain.value
-                self._relative.setdefault((self._bucket, 1 + drafted + again), Average()).add(relative)
+                width = 1 + drafted + again
+                likely = self.plain.value * self.relative_cost(width)
+                likely += self.plain.value * drafted * self.draft_cost(drafter or "")
+                if total_s > ODD * likely:
+                    total_s = likely  # nobody's fault: something was compiled, or the machine was busy elsewhere
+                self._relative.setdefault((self._bucket, width), Average()).add(relative)
                 gained = tokens * self.plain.value - total_s
                 self.bank += gained
                 self._reply[0] += gained

@@ -217,10 +217,9 @@ class Engine:
         self.target = Target(model, kv_bits=kv_bits, kv_start=quantized_kv_start)
         self.controller = Controller(_width_guess(model))
         self._learned = learned
+        self._notices: list[str] = []
         if learned is not None:
-            # What cannot be read is measured anew.
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-                self.controller.restore(json.loads(learned.read_text("utf-8")))
+            self._restore(learned)
         self.drafters: dict[str, Drafter] = {"suffix": Suffix(), "lookup": Lookup()}
         self.replies = replies
         if replies is not None:
@@ -245,6 +244,28 @@ class Engine:
             drafters=tuple(self.drafters),
             refused=refused,
         )
+
+    def _restore(self, learned: Path) -> None:
+        """Take up what was measured before; what cannot be read is set aside and measured anew."""
+        try:
+            self.controller.restore(json.loads(learned.read_text("utf-8")))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as e:
+            self._notices.append(
+                f"What was measured of this model could not be read ({type(e).__name__}) and is measured anew; "
+                f"the file is kept as {learned.stem}.damaged."
+            )
+            with contextlib.suppress(OSError):
+                learned.replace(learned.with_suffix(".damaged"))
+
+    def notices(self) -> list[str]:
+        """What a person should be told, each once."""
+        told, self._notices = self._notices, []
+        if self.replies is not None:
+            told += self.replies.notices
+            self.replies.notices = []
+        return told
 
     def encode(self, prompt: str | Sequence[Message] | Sequence[int]) -> list[int]:
         """Token ids of a text as it is, of a conversation by the model's chat template, or of themselves."""

@@ -270,7 +270,14 @@ class Memory:
     total: int
 
 
-Event = LoadProgress | Loaded | PromptProgress | Round | Finished | Failed | Memory
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that a person should know, though nothing failed: one sentence."""
+
+    message: str
+
+
+Event = LoadProgress | Loaded | PromptProgress | Round | Finished | Failed | Memory | Notice
 
 
 class Problem(Exception):

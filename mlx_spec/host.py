@@ -27,6 +27,7 @@ from .events import (
     Loaded,
     LoadProgress,
     Memory,
+    Notice,
     Problem,
     Request,
     Round,
@@ -138,6 +139,7 @@ class Host:
         )
         mx.clear_cache()
         self._send(Loaded(request.request, self._engine.info, time.perf_counter() - started))
+        self._notices()
         self._memory()
 
     def _generate(self, request: Generate) -> None:
@@ -163,7 +165,12 @@ class Host:
         if request.chat is not None and self._engine.replies is not None:
             self._engine.replies.add(request.chat, ids)
         self._engine.keep_learned()
+        self._notices()
         self._memory()
+
+    def _notices(self) -> None:
+        for message in self._engine.notices() if self._engine else ():
+            self._send(Notice(message))
 
     def _clear(self) -> None:
         import gc

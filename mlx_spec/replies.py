@@ -2,7 +2,8 @@
 
 One file a tokenizer (ids mean nothing to another), `<hash>.jsonl`, a line a reply: {"chat": ..., "ids": [...]}.
 Lines are appended; a broken last line (power cut) is skipped. Forgetting a chat rewrites the files without it,
-atomically. Over `MOST` tokens the oldest replies go. Nothing here decides what may be kept: the caller passes
+atomically. A file that is damaged further in is set aside as `.damaged` and written anew from the lines that can be
+read. Over `MOST` tokens the oldest replies go. Nothing here decides what may be kept: the caller passes
 only what the person did not want to keep private.
 
 In memory: one flat list of ids with a separator between replies, and an index of the last two and last four
@@ -18,7 +19,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 MOST = 1_000_000  # tokens kept on the disk and in memory
@@ -39,17 +40,23 @@ def tokenizer_hash(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(path: Path) -> Iterator[tuple[str, list[int]]]:
+def _read(path: Path) -> tuple[list[tuple[str, list[int]]], str]:
+    """The replies in a file, and its fault: "damaged", "cut" (the last line alone: a power cut), or none."""
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:
-        return
-    for line in lines:
+        return [], ""
+    found, fault = [], ""
+    for i, line in enumerate(lines):
         try:
             record = json.loads(line)
-            yield str(record["chat"]), [int(i) for i in record["ids"]]
+            ids = [int(i) for i in record["ids"]]
+            if any(not 0 <= i <= 0xFFFFFFFF for i in ids):
+                raise ValueError("no token")
+            found.append((str(record["chat"]), ids))
         except (ValueError, TypeError, KeyError):
-            continue  # a line that was cut off, or is not ours
+            fault = fault or ("damaged" if i < len(lines) - 1 else "cut")
+    return found, fault
 
 
 def _write(path: Path, records: Iterable[tuple[str, Sequence[int]]]) -> None:
@@ -71,7 +78,7 @@ def forget(folder: Path, chat: str) -> int:
     gone = 0
     with _files:
         for path in folder.glob("*.jsonl"):
-            records = list(_read(path))
+            records, _ = _read(path)
             left = [r for r in records if r[0] != chat]
             if len(left) < len(records):
                 _write(path, left)
@@ -86,6 +93,7 @@ class Replies:
         self.path = path
         self.most = most
         self.ready = threading.Event()
+        self.notices: list[str] = []  # what a person should be told, until it is taken
         self._lock = threading.Lock()
         self._clear()
         threading.Thread(target=self._load, name="past replies", daemon=True).start()
@@ -100,7 +108,12 @@ class Replies:
 
     def _load(self) -> None:
         with _files:
-            records = list(_read(self.path))
+            records, fault = _read(self.path)
+            if fault == "damaged":
+                self._mend(records)
+            elif fault == "cut":
+                with contextlib.suppress(OSError):
+                    _write(self.path, records)
             total, first = 0, len(records)
             while first > 0 and total + len(records[first - 1][1]) <= self.most:
                 first -= 1
@@ -115,6 +128,16 @@ class Replies:
             with self._lock:
                 self._index(ids)
         self.ready.set()
+
+    def _mend(self, records: Sequence[tuple[str, Sequence[int]]]) -> None:
+        aside = self.path.with_suffix(".damaged")
+        try:
+            os.replace(self.path, aside)
+            _write(self.path, records)
+            kept = f"it is kept as {aside.name}, and the {len(records)} replies that could be read are used"
+        except OSError as e:
+            kept = f"it could not be mended ({e.strerror})"
+        self.notices.append(f"The store of past replies {self.path} was damaged: {kept}.")
 
     def _index(self, ids: Sequence[int]) -> None:
         flat = self.ids

@@ -239,7 +239,8 @@ class LiveSidebar(QWidget):
         if stats.finished is None:
             return words
         done = stats.finished
-        return f"{words}; {done.tokens} tokens in {done.passes} passes"
+        broken = "".join(f"; {drafter_title(name)} sat out: {why}" for name, why in done.benched.items())
+        return f"{words}; {done.tokens} tokens in {done.passes} passes{broken}"
 
 
 def changes(before: DrafterSettings, after: DrafterSettings) -> list[str]:

@@ -188,5 +188,5 @@ def from_json(data: Sequence[dict[str, Any]]) -> list[Recorded]:
     ]
 
 
-def _place(key: str, limit: int, held: int, sure: float | None) -> Place:
+def _place(key: str, limit: int, held: int, sure: float | None = None) -> Place:
     return Place(str(key), int(limit), int(held), None if sure is None else float(sure))

@@ -94,3 +94,32 @@ def test_many_replies_load_in_the_background(tmp_path: Path) -> None:
     assert time.perf_counter() - started < 1
     assert replies.ready.wait(30)
     assert len(replies) > 100_000
+
+
+def test_a_damaged_store_is_set_aside_and_rebuilt_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    first = store(path)
+    for i in range(4):
+        first.add("1", [10 * i + j for j in range(6)])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"\x00\xff\xfe garbage\n" + lines[2] + b'{"chat": "1", "ids": [-4]}\n' + lines[3][:9])
+    second = store(path)
+    assert second.match([20, 21, 22], 2) == (3, [23, 24])
+    assert second.match([10, 11, 12], 2) == (0, [])
+    assert path.with_suffix(".damaged").read_bytes().startswith(lines[0] + b"\x00")
+    assert "2 replies that could be read" in second.notices[0]
+    assert path.read_bytes() == lines[0] + lines[2]
+    assert store(path).notices == []
+
+
+def test_a_last_line_that_was_cut_off_is_nothing_to_tell(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    store(path).add("1", [1, 2, 3, 4])
+    with path.open("a") as file:
+        file.write('{"chat": "2", "ids": [5, 6')
+    second = store(path)
+    assert second.notices == []
+    second.add("3", [7, 8, 9, 10])
+    third = store(path)
+    assert third.match([7, 8, 9], 1) == (3, [10])
+    assert third.notices == []
