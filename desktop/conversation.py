@@ -52,7 +52,13 @@ from mlx_spec.events import (
 FRAME_MS = 16
 FLUSH_S = 0.25
 TITLE = 60  # characters
-ORDER = ("suffix", "lookup", "history", "model")  # who is asked first; others follow in the order of their ticks
+ORDER = (
+    "suffix",
+    "lookup",
+    "history",
+    "model",
+    "layer_skip",
+)  # who is asked first; others follow in the order of their ticks
 
 
 class EngineState(Enum):

@@ -50,6 +50,7 @@ HINTS = {
     "history": "Proposes what the model wrote in earlier chats after the same words; costs nothing",
     "lookup": "Proposes what followed the same words earlier in this chat; costs nothing",
     "model": "A small model with the same vocabulary writes ahead",
+    "layer_skip": "The model writes ahead with some of its own layers left out",
 }
 
 

@@ -76,10 +76,10 @@ CONTEXT: Setting[int | None] = Setting(
 )  # fmt: skip
 DRAFTERS: Setting[tuple[str, ...]] = Setting(
     "drafters",
-    ("suffix", "lookup", "history", "model"),
+    ("suffix", "lookup", "history", "model", "layer_skip"),
     tuple,
     "Drafters",
-    "Asked in this order; effective from the next round.",
+    "Who may draft; the one that promises most does. Effective from the next round.",
 )
 RULE = Setting(
     "rule", "match", str, "Accept rule",

@@ -20,14 +20,14 @@ from typing import Any
 
 PLAIN_EVERY = 48  # rounds between plain passes that keep the plain cost known
 PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a dear drafter is tried again
-MARGIN = 0.03  # of a plain pass: what a draft must promise beyond it
+MARGIN = 0.02  # of a plain pass: what a draft must promise beyond it
 OVERDRAFT = 0.02  # of all time: how far speculation may fall behind plain
 CREDIT = 3.0  # plain passes: how far at the least, since single times are noisy
 RECENT = 0.97  # a round: the memory of the running rate
-REPLY_CREDIT = 1.0  # plain passes that one reply may fall behind before only sure drafts are tried in it
+REPLY_CREDIT = 2.0  # plain passes that one reply may fall behind before only sure drafts are tried in it
 SURE = 1.0  # tokens of gain
 FRESH = 16.0  # observations of a dear drafter that count for the next reply, which may be of another kind
-FIRST, FIRST_FREE = 1, 6  # tokens of a drafter's first draft in a reply: of a dear one, of one that costs nothing
+FIRST, FIRST_FREE = 1, 4  # tokens of a drafter's first draft in a reply: of a dear one, of one that costs nothing
 ODD = 4.0  # times the likely time of a round: beyond it a round says nothing of drafting
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 REMEMBERED = 64  # observations that an earlier run counts for

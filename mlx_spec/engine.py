@@ -27,12 +27,14 @@ import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
 from . import apple
+from .anatomy import dissect
 from .controller import Controller
 from .decoder import Reply, decode
 from .detokenize import Pieces, TextStream
 from .drafters.base import Drafter
 from .drafters.draft_model import DraftModel
 from .drafters.history import PastReplies
+from .drafters.layer_skip import LayerSkip, able
 from .drafters.lookup import Lookup
 from .drafters.shortlist import weight_bytes
 from .drafters.suffix import Suffix
@@ -158,6 +160,7 @@ def load_engine(
     draft_name: str = "",
     replies: Path | None = None,
     learned: Path | None = None,
+    layers: Path | None = None,
     kv_bits: int | None = None,
     quantized_kv_start: int = KV_START,
 ) -> Engine:
@@ -166,7 +169,8 @@ def load_engine(
     `kv_bits` (4 or 8) keeps the target's keys and values in so many bits, from `quantized_kv_start` tokens on.
 
     `replies` is a folder where past replies are kept by tokenizer; None drafts from none and keeps none.
-    `learned` is a folder where the controller's measurements are kept by model and version of mlx.
+    `learned` is a folder where the controller's measurements are kept by model and version of mlx, `layers` one where
+    `layer_search` keeps which layers a model's own drafts can do without.
     """
     model, tokenizer, config = load_model(target, dtype)
     draft_model = None
@@ -180,6 +184,7 @@ def load_engine(
         tokenizer,
         draft_model,
         learned=learned / f"{_measured_as(target, draft, dtype)}.json" if learned else None,
+        layers=layers / f"{_measured_as(target, None, dtype)}.json" if layers else None,
         context=min(context or most, most),
         replies=Replies(replies / f"{tokenizer_hash(target)}.jsonl") if replies else None,
         kv_bits=kv_bits,
@@ -205,6 +210,7 @@ class Engine:
         context: int = DEFAULT_CONTEXT,
         replies: Replies | None = None,
         learned: Path | None = None,
+        layers: Path | None = None,
         kv_bits: int | None = None,
         quantized_kv_start: int = KV_START,
         name: str = "",
@@ -217,6 +223,7 @@ class Engine:
         self.target = Target(model, kv_bits=kv_bits, kv_start=quantized_kv_start)
         self.controller = Controller(_width_guess(model))
         self._learned = learned
+        self.layers = layers
         self._notices: list[str] = []
         if learned is not None:
             self._restore(learned)
@@ -224,14 +231,17 @@ class Engine:
         self.replies = replies
         if replies is not None:
             self.drafters["history"] = PastReplies(replies)
-        refused: tuple[tuple[str, str], ...] = (("model", "no draft model is chosen"),)
+        refused = {"model": "no draft model is chosen"}
         size = weight_bytes(model)
         if draft_model is not None:
             try:
                 self.drafters["model"] = DraftModel(draft_model, weight_bytes(draft_model) / size)
-                refused = ()
+                del refused["model"]
             except Problem as e:
                 raise Problem(f"The draft model cannot be used: {e.message}", e.remedy) from e
+        reason = self.use_layers()
+        if reason:
+            refused["layer_skip"] = reason
         parameters = parameter_count(model)
         self.info = ModelInfo(
             model=name,
@@ -242,8 +252,23 @@ class Engine:
             context=context,
             weight_bytes=size + (weight_bytes(draft_model) if draft_model else 0),
             drafters=tuple(self.drafters),
-            refused=refused,
+            refused=tuple(refused.items()),
         )
+
+    def use_layers(self) -> str:
+        """Let the target draft with some of its layers, if those were searched; else why it does not."""
+        from . import layer_search
+
+        found = layer_search.saved(self.layers) if self.layers else None
+        if found is None:
+            return "which layers it can do without was not searched yet (mlx-spec layers)"
+        if not found.worth:
+            return f"leaving layers out gains nothing with this model ({found.speed:.2f} times plain at best)"
+        anatomy = dissect(self.target.model)
+        reason = able(self.target, anatomy)
+        if not reason and anatomy is not None and len(anatomy.layers) == found.layers:
+            self.drafters["layer_skip"] = LayerSkip(self.target, anatomy, found.kept, found.cost)
+        return reason
 
     def _restore(self, learned: Path) -> None:
         """Take up what was measured before; what cannot be read is set aside and measured anew."""

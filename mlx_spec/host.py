@@ -136,6 +136,7 @@ class Host:
             draft_name=request.draft or "",
             replies=_kept("replies"),
             learned=_kept("learned"),
+            layers=_kept("layers"),
         )
         mx.clear_cache()
         self._send(Loaded(request.request, self._engine.info, time.perf_counter() - started))

@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     _models(commands)
     _bench(commands)
     _replay(commands)
+    _layers(commands)
     return root
 
 
@@ -214,3 +215,14 @@ def _replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command.add_argument("file", type=Path, metavar="FILE", help="what bench --record wrote")
     command.add_argument("--policies", type=_names, default=(), metavar="NAMES", help="only these (default: all)")
     command.set_defaults(run=_run("mlx_spec.bench.replay"))
+
+
+def _layers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "layers",
+        help="find the layers that a model's own drafts can do without",
+        description="Search which layers a model can leave out when it drafts for itself (the drafter layer_skip). Once is "
+        "enough: the result is kept.",
+    )
+    _add_loading(command)
+    command.set_defaults(run=_run(".layers"))

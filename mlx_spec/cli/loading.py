@@ -16,6 +16,8 @@ def load(options: Namespace) -> Engine:
     """Find or fetch the models that the options name, check them and load them. Raises `Problem`."""
     progress = Progress()
     try:
+        from models.paths import home
+
         from ..engine import load_engine
         from ..host import prepare
 
@@ -28,6 +30,7 @@ def load(options: Namespace) -> Engine:
             dtype=options.dtype,
             name=options.model,
             draft_name=options.draft or "",
+            layers=home() / "layers",
             kv_bits=options.kv_bits,
             quantized_kv_start=options.quantized_kv_start,
         )

@@ -8,7 +8,14 @@ import time
 
 REDRAW_EVERY = 0.1  # seconds between redraws of a bar
 STEP = 10  # percent between plain lines where stderr is no terminal
-VERBS = {"download": "Fetching", "import": "Importing", "read": "Reading", "check": "Checking", "prompt": "Reading"}
+VERBS = {
+    "download": "Fetching",
+    "import": "Importing",
+    "read": "Reading",
+    "check": "Checking",
+    "prompt": "Reading",
+    "search": "Searching",
+}
 
 
 def size(n: float) -> str:
@@ -76,4 +83,4 @@ class Progress:
 
 
 def _amount(stage: str, n: int) -> str:
-    return f"{n:,}" if stage == "prompt" else size(n)
+    return f"{n:,}" if stage in ("prompt", "search") else size(n)
