@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 PLAIN_EVERY = 48  # rounds between plain passes that keep the plain cost known
-PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a dear drafter is tried again
+PROBE_FIRST, PROBE_MOST = 24, 384  # rounds of silence after which a drafter is tried again
 MARGIN = 0.02  # of a plain pass: what a draft must promise beyond it
 OVERDRAFT = 0.02  # of all time: how far speculation may fall behind plain
 CREDIT = 3.0  # plain passes: how far at the least, since single times are noisy
@@ -28,6 +28,8 @@ REPLY_CREDIT = 2.0  # plain passes that one reply may fall behind before only su
 SURE = 1.0  # tokens of gain
 FRESH = 16.0  # observations of a dear drafter that count for the next reply, which may be of another kind
 FIRST, FIRST_FREE = 1, 4  # tokens of a drafter's first draft in a reply: of a dear one, of one that costs nothing
+FEW = 3  # observations of which the least is believed
+AHEAD = 4  # plain passes that were run ahead and are timed together: one waits for the other
 ODD = 4.0  # times the likely time of a round: beyond it a round says nothing of drafting
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 REMEMBERED = 64  # observations that an earlier run counts for
@@ -55,8 +57,8 @@ class Average:
         self.seen += 1
         if self.value is None:
             self.value = x
-        elif 3 * x < self.value:
-            self.value = x  # what was seen before was slowed down by something else: compiling, say
+        elif self.seen <= FEW:
+            self.value = min(self.value, x)  # what slows a pass down (compiling, other programs) never speeds one up
         elif x > 3 * self.value and self.unbelieved < 3:
             self.unbelieved += 1  # the machine was busy elsewhere; four in a row are believed
         else:
@@ -126,12 +128,14 @@ class Controller:
         self.bank = 0.0
         self.spent = 0.0  # seconds, of the time that the bank remembers
         self._since_plain = PLAIN_EVERY
+        self._ahead: list[float] = []
 
     def begin(self) -> None:
         """A reply begins: its context may be of another length, so the plain pass is measured anew."""
         self._since_plain = PLAIN_EVERY
         self._reply = [0.0, 0.0]
         self._step = {}
+        self._ahead = []
         for (drafter, _, _), counts in self._counts.items():
             if self._hint.get(drafter, 0.0) > 0 and counts[1] > FRESH:
                 counts[0], counts[1] = counts[0] * FRESH / counts[1], FRESH
@@ -289,7 +293,7 @@ class Controller:
                 best = Choice(n, total, f"{drafter} hopes for {total:.1f}", value - plain)
         if best.n and self._behind() and (cost_hint > 0 or best.gain < SURE):
             return Choice(0, 1.0, f"{BEHIND} in this reply")
-        if best.n == 0 and cost_hint > 0 and not self._behind():
+        if best.n == 0 and not self._behind():
             silent = self._silent.get(drafter, 0) + 1
             self._silent[drafter] = silent
             patience = self._patience.get(drafter, PROBE_FIRST)
@@ -325,12 +329,19 @@ class Controller:
         total_s: float,
         again: int = 0,
         timed: bool = True,
+        ahead: bool = False,
     ) -> None:
         """A round is over: `tokens` new tokens took `total_s` seconds, `draft_s` of them drafting; `again`
-        rows of the pass had been run before. `timed` False: `draft_s` is only the estimate."""
+        rows of the pass had been run before. `timed` False: `draft_s` is only the estimate. `ahead`: the plain pass
+        overlapped with its neighbours."""
         if drafter is None and not again:
-            self.plain.add(total_s)
             self._since_plain = 0
+            self._ahead = [*self._ahead, total_s] if ahead else []
+            if not ahead:
+                self.plain.add(total_s)
+            elif len(self._ahead) == AHEAD:
+                self.plain.add(sum(self._ahead) / AHEAD)
+                self._ahead = []
         else:
             self._since_plain += 1
             if drafter is not None and drafted and tokens > drafted:

@@ -147,6 +147,7 @@ def decode(
         offers = _free_offers(wanted, drafters, guard, history, limit)
         start, again = len(target.tokens) - (ahead is not None), target.behind
         flags: mx.array | None = None
+        overlapped = ahead is not None
         if ahead is not None:
             plan, own, sure = Plan(why=_resting(wanted, drafters, controller)), ahead.own, ahead.sure
         else:
@@ -200,7 +201,7 @@ def decode(
         reply.passes += 1
         first_token_s = first_token_s or ended - reply.started
         if plan.drafter is None:
-            if not again:
+            if not again and not overlapped and ahead is None:
                 reply.plain.append(ended - began)
         else:
             s = reply.stats.get(plan.drafter, DrafterStats())
@@ -209,7 +210,16 @@ def decode(
                 controller.learn(plan.drafter, plan.key, plan.n, accepted)
                 if plan.draft is not None:
                     controller.learn_sureness(plan.drafter, plan.draft.sureness, accepted)
-        controller.record(plan.drafter, plan.n, len(emitted), draft_s, ended - began, again, plan.timed)
+        controller.record(
+            plan.drafter,
+            plan.n,
+            len(emitted),
+            draft_s,
+            ended - began,
+            again,
+            plan.timed,
+            overlapped or ahead is not None,
+        )
         if reply.passes % CLEAR_EVERY == 0:
             mx.clear_cache()
         yield Round(

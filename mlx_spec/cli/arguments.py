@@ -221,8 +221,8 @@ def _layers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command = commands.add_parser(
         "layers",
         help="find the layers that a model's own drafts can do without",
-        description="Search which layers a model can leave out when it drafts for itself (the drafter layer_skip). Once is "
-        "enough: the result is kept.",
+        description="Search which layers a model can leave out when it drafts for itself (the drafter layer_skip). "
+        "Once is enough: the result is kept.",
     )
     _add_loading(command)
     command.set_defaults(run=_run(".layers"))
