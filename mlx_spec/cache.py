@@ -92,6 +92,20 @@ class Caches:
         """Remember the present state; see `back`."""
         return Mark(self.length, tuple(None if isinstance(c, GROWING) else _save(vars(c)) for c in self._leaves))
 
+    def snapshot(self) -> tuple[int, list[Saved]]:
+        """References to everything. While it is held, what is written next copies its buffers."""
+        return self.length, [_save(vars(c)) for c in self._leaves]
+
+    def restore(self, snapshot: tuple[int, list[Saved]]) -> None:
+        """The caches of a snapshot; what was begun since is forgotten."""
+        self.length, states = snapshot
+        for cache, saved in zip(self._leaves, states, strict=True):
+            vars(cache).clear()
+            vars(cache).update(_save(saved))
+        self._begun = None
+        if self._recorder is not None:
+            self._recorder.forget()
+
     def back(self, mark: Mark) -> None:
         """Go back to a mark. What grew since must still hold the mark's rows, and it does unless it was
         taken back further than the mark in between."""

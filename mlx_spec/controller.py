@@ -30,6 +30,7 @@ FRESH = 16.0  # observations of a dear drafter that count for the next reply, wh
 FIRST, FIRST_FREE = 1, 4  # tokens of a drafter's first draft in a reply: of a dear one, of one that costs nothing
 FEW = 3  # observations of which the least is believed
 AHEAD = 4  # plain passes that were run ahead and are timed together: one waits for the other
+DOUBTED = 0.3  # plain passes beyond the next narrower width: more is believed when it was seen twice
 ODD = 4.0  # times the likely time of a round: beyond it a round says nothing of drafting
 FORGET = 0.99  # a round: the bank's memory, so that one bad minute does not bar drafting for good
 REMEMBERED = 64  # observations that an earlier run counts for
@@ -150,8 +151,16 @@ class Controller:
         """A pass of `width` rows in plain passes: measured, else between or beyond the measured widths."""
         buckets = {b for b, _ in self._relative}
         near = min(buckets, key=lambda b: (abs(b - self._bucket), b), default=0)
-        known = [(w, a.value or 1.0, min(a.seen, 16)) for (b, w), a in self._relative.items() if b == near and w > 1]
-        points = _rising([(1, 1.0, 64.0), *sorted(known)])
+        known: list[tuple[int, float, float]] = []
+        narrower = 1.0
+        for w in sorted(w for b, w in self._relative if b == near and w > 1):
+            average = self._relative[near, w]
+            value = average.value or 1.0
+            if average.seen == 1:
+                value = min(value, DOUBTED + narrower)  # one odd time must not rule a width out for good
+            known.append((w, value, min(average.seen, 16)))
+            narrower = max(narrower, value)
+        points = _rising([(1, 1.0, 64.0), *known])
         below = max((p for p in points if p[0] <= width), key=lambda p: p[0])
         above = min((p for p in points if p[0] >= width), key=lambda p: p[0], default=None)
         if above is None and self._guess is not None:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import mlx.core as mx
 
 from . import verify
+from .ahead import Ahead, possible, prepare
 from .controller import BEHIND, Candidate, Choice, Controller
 from .detokenize import Pieces, TextStream, merge
 from .drafters.base import Context, Draft, Drafter, Offer
@@ -39,6 +40,7 @@ from .processors import Processors
 from .sampling import History, check, process
 from .target import Target, common_prefix
 
+QUIET = 2  # plain passes in a row after which the next one is made ready in the hope that it is plain, too
 CLEAR_EVERY = 256  # rounds between returns of unused buffers to the system
 
 
@@ -82,14 +84,6 @@ class Plan:
     why: str = ""
     timed: bool = True
     bad: mx.array | None = None  # whether the draft was not as promised
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """A plain pass that was begun before the token in front of it was read."""
-
-    own: mx.array
-    sure: mx.array
 
 
 def decode(
@@ -136,6 +130,7 @@ def decode(
     first_token_s = 0.0
     reason = ""
     ahead: Ahead | None = None
+    quiet = 0
     while not reason:
         if stop():
             reason = "stopped"
@@ -145,24 +140,40 @@ def decode(
         controller.at(len(history))
         limit = _limit(wanted, reply, history, target)
         offers = _free_offers(wanted, drafters, guard, history, limit)
-        start, again = len(target.tokens) - (ahead is not None), target.behind
-        flags: mx.array | None = None
-        overlapped = ahead is not None
-        if ahead is not None:
-            plan, own, sure = Plan(why=_resting(wanted, drafters, controller)), ahead.own, ahead.sure
+        overlapped = ahead is not None and not ahead.waits
+        if overlapped:
+            plan = Plan(why=_resting(wanted, drafters, controller))
         else:
+            if ahead is not None:
+                after, ahead.after = ahead.after, None
+                target.restore(ahead.before)
+                ahead.before = None
             plan = _plan(wanted, drafters, guard, controller, reply, history, target, limit, offers)
+            if ahead is not None and plan.draft is None:
+                target.restore(after)
+            else:
+                ahead = None
+            after = None
+        start, again = len(target.tokens) - (ahead is not None), target.behind
         drafted_at = time.perf_counter()
         drafted = plan.draft.tokens if plan.draft else None
-        if ahead is None:
+        flags: mx.array | None = None
+        if ahead is not None:
+            own, sure = ahead.own, ahead.sure
+        else:
             rows = mx.array([history.tokens[-1]], mx.uint32)
             if drafted is not None:
                 rows = mx.concatenate([rows, drafted])
                 target.begin()
             flags, own, sure = _pass(target, rows, plan, wanted.rule, reply, history)
-        ahead = (
-            _go_ahead(target, own, reply, history) if _may_go_ahead(wanted, controller, reply, plan, target) else None
-        )
+        quiet = quiet + 1 if plan.draft is None else 0
+        ahead = None
+        if plan.draft is None and _may_prepare(reply, target):
+            plain = not wanted.names or (wanted.adaptive and controller.resting)
+            if plain or quiet >= QUIET:
+                mx.async_eval(own, sure)
+                ahead = prepare(target, own, reply.sampling, reply.seed, history, plain)
+                overlapped |= plain
         mx.eval(own, sure, *([] if flags is None else [flags, drafted, plan.bad]))
         accepted = 0 if flags is None else verify.held(integers(flags))
         if not integers(sure)[accepted]:
@@ -175,8 +186,9 @@ def decode(
         emitted = [*ids[:accepted], integers(own)[accepted]]
         emitted, spans, reason = _emit(emitted, accepted, plan.drafter, reply)
         accepted = min(accepted, len(emitted))
-        if reason:
-            ahead = None  # its row is taken back here
+        if ahead is not None and reason:
+            ahead.drop(target, start + 1)
+            ahead = None
         if ahead is None:
             # The last token has no row yet: it is the first row of the next pass.
             target.keep(start + len(emitted), [history.tokens[-1], *emitted[:-1]])
@@ -201,7 +213,7 @@ def decode(
         reply.passes += 1
         first_token_s = first_token_s or ended - reply.started
         if plan.drafter is None:
-            if not again and not overlapped and ahead is None:
+            if not again and not overlapped:
                 reply.plain.append(ended - began)
         else:
             s = reply.stats.get(plan.drafter, DrafterStats())
@@ -218,7 +230,7 @@ def decode(
             ended - began,
             again,
             plan.timed,
-            overlapped or ahead is not None,
+            overlapped,
         )
         if reply.passes % CLEAR_EVERY == 0:
             mx.clear_cache()
@@ -243,7 +255,7 @@ def decode(
             memory=mx.get_active_memory(),
         )
     if ahead is not None:
-        target.keep(len(history) - 1, history.tokens[-2:-1])
+        ahead.drop(target, len(history) - 1)
     target.remember()
     plain_s = sorted(reply.plain)[len(reply.plain) // 2] if reply.plain else controller.plain.value
     yield Finished(
@@ -295,13 +307,7 @@ def _pass(
         custom = partial(reply.processors, history.tokens, guessed)
     logp = process(logits, reply.sampling, counts, custom)
     flags, own = _verify(rule, logp, plan, reply, len(history))
-    return flags, own, _sure(logp, own)
-
-
-def _sure(logp: mx.array, own: mx.array) -> mx.array:
-    """Whether the tokens chosen are possible: not where all logits are NaN or -inf."""
-    chosen = mx.take_along_axis(logp, own[:, None].astype(mx.uint32), axis=-1)[:, 0]
-    return chosen > -mx.inf  # false for NaN, too
+    return flags, own, possible(logp, own)
 
 
 def _give_up(target: Target, drafters: Mapping[str, Drafter]) -> NoReturn:
@@ -315,25 +321,9 @@ def _give_up(target: Target, drafters: Mapping[str, Drafter]) -> NoReturn:
     )
 
 
-def _may_go_ahead(settings: DrafterSettings, controller: Controller, reply: Reply, plan: Plan, target: Target) -> bool:
-    """Whether the next pass is plain whatever the token will be, so that it can be begun before that is read."""
-    if plan.draft is not None or reply.processors or not target.caches.ahead or reply.room < 2:
-        return False
-    if target.uniform < 2:
-        return False
-    return not settings.names or (settings.adaptive and controller.resting)
-
-
-def _go_ahead(target: Target, own: mx.array, reply: Reply, history: History) -> Ahead:
-    """Begin the plain pass after the token `own`, which is still being computed."""
-    mx.async_eval(own)
-    counts = history.counts(own)
-    target.begin()
-    logp = process(target.run(own), reply.sampling, None if counts is None else counts[-1:])
-    _, after = _verify("match", logp, Plan(), reply, len(history) + 1)
-    ahead = Ahead(after, _sure(logp, after))
-    mx.async_eval(ahead.own, ahead.sure)
-    return ahead
+def _may_prepare(reply: Reply, target: Target) -> bool:
+    """Whether the next pass can be built before the token in front of it is read."""
+    return not reply.processors and target.caches.ahead and reply.room >= 2 and target.uniform >= 2
 
 
 def _resting(settings: DrafterSettings, drafters: Mapping[str, Drafter], controller: Controller) -> str:

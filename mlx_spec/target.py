@@ -127,6 +127,17 @@ class Target:
         self.tokens += list(ids) if ids is not None else [-1] * n
         return self._pass(rows)[-n:]
 
+    def snapshot(self) -> Any:
+        """The caches as they are now, whether computed or not, and how many tokens count as read; for `restore`."""
+        return len(self.tokens), self.caches.snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        """Back, or forth, to a snapshot. Tokens that are not known are named by `keep`."""
+        length, caches = snapshot
+        self.caches.restore(caches)
+        del self.tokens[length:]
+        self.tokens += [-1] * (length - len(self.tokens))
+
     def keep(self, length: int, tail: Sequence[int] = ()) -> None:
         """Keep the first `length` tokens; `tail` names the last of them, where `run` did not know them."""
         if length < self.caches.length:

@@ -110,8 +110,10 @@ def test_costs_are_kept_by_context_length() -> None:
     controller.at(100)
     controller.record(None, 0, 1, 0.0, 1.0)
     controller.record("lookup", 4, 3, 0.0, 1.2)
+    controller.record("lookup", 4, 3, 0.0, 1.2)
     controller.at(30_000)
     assert controller.relative_cost(5) == pytest.approx(1.2)  # nothing better is known here yet
+    controller.record("lookup", 4, 3, 0.0, 2.0)
     controller.record("lookup", 4, 3, 0.0, 2.0)
     assert controller.relative_cost(5) == pytest.approx(2.0)
     controller.at(100)
@@ -188,3 +190,26 @@ def test_what_is_known_of_the_machine_is_the_first_guess() -> None:
     controller.record("lookup", 1, 1, 0, 1.2)
     assert controller.relative_cost(2) == pytest.approx(1.2)
     assert controller.relative_cost(4) == pytest.approx(2.4)
+
+
+def test_one_odd_time_does_not_end_drafting() -> None:
+    """The first wide pass was nine times too slow (something was compiled): copies are drafted again soon."""
+    controller = Controller()
+    controller.begin()
+    done = rounds = 0
+    controller.record(None, 0, 1, 0, 1.0)
+    controller.record("lookup", 2, 1, 0, 9.0)
+    while done < 2000:
+        n = 0 if controller.wants_plain() else controller.length("lookup", "10", 16, 0.0).n
+        controller.learn("lookup", "10", n, n)
+        controller.record("lookup" if n else None, n, n + 1, 0, 1 + 0.03 * n)
+        done, rounds = done + n + 1, rounds + 1
+    assert rounds < 300
+
+
+def test_passes_that_overlap_are_timed_together() -> None:
+    controller = Controller()
+    controller.begin()
+    for seconds in (1.9, 0.1, 1.2, 0.8, 1.7, 0.3):
+        controller.record(None, 0, 1, 0, seconds, ahead=True)
+    assert controller.plain.value == pytest.approx(1.0)

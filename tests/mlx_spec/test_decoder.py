@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -267,3 +268,41 @@ def test_hostile_text_does_not_stop_the_tokenizer(engine: Engine, tmp_path: Path
         engine, SamplingSettings(max_tokens=3), DrafterSettings(), [Message("user", "a\ud800b\0c 😀")]
     )
     assert finished.tokens == 3
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_passes_that_run_ahead_change_nothing(engine: Engine, setting: str) -> None:
+    """Plain decoding begins a pass before the token in front of it is read; a processor forbids that."""
+    engine.reset()
+    ahead, text, *_ = write(engine, SETTINGS[setting], DrafterSettings(names=()))
+    cached = list(engine.target.tokens)
+    engine.reset()
+    events = list(engine.generate(PROMPT, SETTINGS[setting], DrafterSettings(()), logits_processors=[lambda _, x: x]))
+    rounds = [e for e in events if isinstance(e, Round)]
+    assert [t for r in rounds for t in r.tokens] == ahead
+    assert "".join(s.text for r in rounds for s in r.spans) in text
+    assert engine.target.tokens == cached == [*engine.encode(PROMPT), *ahead[:-1]]
+
+
+def test_a_stop_takes_back_what_ran_ahead(engine: Engine) -> None:
+    engine.reset()
+    plain, *_ = write(engine, SETTINGS["greedy"], DrafterSettings(names=()))
+    engine.reset()
+    seen: list[int] = []
+    stop = partial(lambda found: len(found) >= 5, seen)
+    for event in engine.generate(PROMPT, SETTINGS["greedy"], DrafterSettings(()), stop=stop):
+        if isinstance(event, Round):
+            seen += event.tokens
+    assert seen == plain[:5]
+    assert engine.target.tokens == [*engine.encode(PROMPT), *plain[:4]]
+    assert [c.offset for c in engine.target.caches.layers] == [len(engine.target.tokens)] * 2
+    # Drafters that are switched on in the middle find the caches as they should be.
+    engine.reset()
+    names: list[tuple[str, ...]] = [()]
+    tokens = []
+    settings = partial(lambda found: DrafterSettings(found[-1], adaptive=False), names)
+    for event in engine.generate(PROMPT, SETTINGS["greedy"], settings):
+        if isinstance(event, Round):
+            tokens += event.tokens
+            names.append(("suffix", "model") if 7 < len(tokens) < 30 else ())
+    assert tokens == plain
