@@ -101,9 +101,13 @@ class Target:
             return 1 << 30
         return self._kv_start - self.caches.length
 
-    def _pass(self, rows: mx.array) -> mx.array:
+    def _quantize(self) -> None:
+        """Keep the keys and values in few bits, if it is time to."""
         if self._kv_bits is not None and self.caches.length >= self._kv_start:
             self.caches.quantize(self._kv_bits)
+
+    def _pass(self, rows: mx.array) -> mx.array:
+        self._quantize()
         logits: mx.array = self._forward(rows[None], cache=self.caches.layers)[0]
         self.caches.ran(rows.shape[0])
         return logits
@@ -129,6 +133,7 @@ class Target:
 
     def snapshot(self) -> Any:
         """The caches as they are now, whether computed or not, and how many tokens count as read; for `restore`."""
+        self._quantize()  # a snapshot fits only the caches that it was taken of
         return len(self.tokens), self.caches.snapshot()
 
     def restore(self, snapshot: Any) -> None:
