@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 
 BODIES = ("model", "transformer", "backbone")
@@ -31,10 +33,6 @@ class Anatomy:
     projection: nn.Module  # the embedding itself where the two are tied
     finish: Callable[[mx.array], mx.array]
 
-    @property
-    def tied(self) -> bool:
-        return self.projection is self.embedding
-
     def head(self, hidden: mx.array) -> mx.array:
         """Logits of normed states (..., hidden)."""
         return self.finish(project(self.projection, hidden))
@@ -48,13 +46,17 @@ def project(module: Any, hidden: mx.array) -> mx.array:
     return product
 
 
+def weight_bytes(module: nn.Module) -> int:
+    """Bytes of all weights."""
+    return sum(int(v.nbytes) for v in dict(tree_flatten(module.parameters())).values())
+
+
 def dissect(model: nn.Module) -> Anatomy | None:
     """The parts of `model`, or None where they cannot be told for sure. Runs it over two tokens."""
     owner: Any = model
-    for name in ("language_model", "model"):  # a model that sees images wraps the one that writes
-        inner = getattr(owner, name, None)
-        if isinstance(inner, nn.Module) and not any(hasattr(inner, e) for e in EMBEDDINGS) and name != "model":
-            owner = inner
+    inner = getattr(model, "language_model", None)  # a model that sees images wraps the one that writes
+    if isinstance(inner, nn.Module) and not any(hasattr(inner, e) for e in EMBEDDINGS):
+        owner = inner
     body = next((b for b in (getattr(owner, n, None) for n in BODIES) if isinstance(b, nn.Module)), None)
     if body is None:
         return None
@@ -142,7 +144,7 @@ class Taps:
         self.on = True
         self._got: dict[int, mx.array] = {}
         for i in sorted(set(wanted)):
-            _tap(layers[max(i, 0)], partial_store(self, i), before=i < 0)
+            _tap(layers[max(i, 0)], partial(self.store, i), before=i < 0)
 
     def store(self, index: int, state: mx.array) -> None:
         if self.on:
@@ -152,13 +154,6 @@ class Taps:
         """The states of the last pass, in the order of `wanted`; None if it did not pass by all of them."""
         got, self._got = self._got, {}
         return [got[i] for i in self.wanted] if all(i in got for i in self.wanted) else None
-
-
-def partial_store(taps: Taps, index: int) -> Callable[[mx.array], None]:
-    def store(state: mx.array) -> None:
-        taps.store(index, state)
-
-    return store
 
 
 def _tap(layer: Any, store: Callable[[mx.array], None], before: bool) -> None:

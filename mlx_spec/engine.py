@@ -27,7 +27,7 @@ import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
 from . import apple
-from .anatomy import dissect
+from .anatomy import dissect, weight_bytes
 from .controller import Controller
 from .decoder import Reply, decode
 from .detokenize import Pieces, TextStream
@@ -36,7 +36,6 @@ from .drafters.draft_model import DraftModel
 from .drafters.history import PastReplies
 from .drafters.layer_skip import LayerSkip, able
 from .drafters.lookup import Lookup
-from .drafters.shortlist import weight_bytes
 from .drafters.suffix import Suffix
 from .events import (
     DrafterSettings,

@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 
-from .anatomy import Anatomy, dissect
+from .anatomy import Anatomy, dissect, weight_bytes
 from .drafters.layer_skip import LayerSkip, able, only
 from .engine import Engine
 from .events import DrafterSettings, Finished, Message, Problem, Round, SamplingSettings
@@ -131,13 +129,9 @@ def _pass_costs(engine: Engine) -> Callable[[int], float]:
 
 def _shares(anatomy: Anatomy) -> list[float]:
     """Each layer's share of the weights that a pass reads, and last that of the head."""
-    sizes = [_bytes(layer) for layer in anatomy.layers]
-    head = _bytes(anatomy.projection)
+    sizes = [weight_bytes(layer) for layer in anatomy.layers]
+    head = weight_bytes(anatomy.projection)
     return [s / (sum(sizes) + head) for s in (*sizes, head)]
-
-
-def _bytes(module: Any) -> int:
-    return sum(int(v.nbytes) for v in dict(tree_flatten(module.parameters())).values())
 
 
 def _measured(engine: Engine, drafter: LayerSkip) -> float:

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Sequence
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
 
-from ..anatomy import Anatomy, project, some_rows
+from ..anatomy import Anatomy, project, some_rows, weight_bytes
 
 PART = 4  # of the vocabulary, one in PART is kept
 LEAST = 16384  # tokens; a shorter list would save nothing
@@ -76,7 +75,3 @@ def shortlist(model: nn.Module, anatomy: Anatomy | None, vocabulary: int) -> Sho
     if weight_bytes(anatomy.projection) < WORTH * weight_bytes(model):
         return None
     return Shortlist(anatomy, vocabulary)
-
-
-def weight_bytes(module: nn.Module) -> int:
-    return sum(int(v.nbytes) for v in dict(tree_flatten(module.parameters())).values())
