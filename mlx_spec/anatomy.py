@@ -33,6 +33,11 @@ class Anatomy:
     projection: nn.Module  # the embedding itself where the two are tied
     finish: Callable[[mx.array], mx.array]
 
+    @property
+    def width(self) -> int:
+        """The number of features of a hidden state."""
+        return int(self.embedding(mx.zeros((1,), mx.uint32)).shape[-1])
+
     def head(self, hidden: mx.array) -> mx.array:
         """Logits of normed states (..., hidden)."""
         return self.finish(project(self.projection, hidden))
@@ -143,8 +148,15 @@ class Taps:
         self.wanted = tuple(wanted)
         self.on = True
         self._got: dict[int, mx.array] = {}
+        self._layers = layers
+        self._classes = [type(layer) for layer in layers]
         for i in sorted(set(wanted)):
             _tap(layers[max(i, 0)], partial(self.store, i), before=i < 0)
+
+    def remove(self) -> None:
+        """The layers are what they were."""
+        for layer, cls in zip(self._layers, self._classes, strict=True):
+            layer.__class__ = cls
 
     def store(self, index: int, state: mx.array) -> None:
         if self.on:

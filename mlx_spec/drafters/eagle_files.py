@@ -1,0 +1,253 @@
+"""EAGLE heads on disk: what the field publishes, told apart, checked and read; and what we train, written.
+
+Three producers write the same tensors and mean different layers by the same numbers:
+- SafeAILab (the authors): no list of layers in the file; the rule of `default_taps`.
+- SpecForge and SGLang: `eagle_config.eagle_aux_hidden_state_layer_ids`, the layers whose output is read.
+- speculators and vLLM: `eagle_aux_hidden_state_layer_ids` at the top, the number of layers before, so one more.
+A wrong guess fails nowhere; it only costs acceptance. `d2t` holds for each of the head's tokens the target's id
+less its own.
+
+EAGLE-1 (Li et al. 2024, arXiv 2401.15077) is told by its `fc` of two states' width and the missing head.
+A `pytorch_model.bin` is a program until it is proven to be tensors: see tensors_of_bin.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+
+from ..events import Problem
+from ..files import replacing
+from .eagle_head import EagleHead, Shape, default_taps
+
+Array = np.ndarray[Any, Any]
+IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t", "verifier_", "lm_head.bias")
+OTHER = "Choose a drafter that was made for this model."
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A head and the target's ids (Vd,) of the tokens that it can say, None where they are the same."""
+
+    head: EagleHead
+    ids: Array | None
+    layout: str  # "safeailab", "specforge" or "speculators"
+
+
+def write(
+    folder: Path, head: EagleHead, ids: Array | None, vocabulary: int, about: dict[str, Any], bits: int | None = 8
+) -> None:
+    """Write `head` as EAGLE-3 is published (SpecForge's names), with its linear weights in `bits` bits as mlx-lm
+    writes them, or as they are. `about` goes into the config. Raises OSError."""
+    shape = head.shape
+    config: dict[str, Any] = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": shape.hidden,
+        "target_hidden_size": shape.target_hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": vocabulary,
+        "draft_vocab_size": shape.vocabulary,
+        "rms_norm_eps": shape.eps,
+        "rope_theta": shape.rope_theta,
+        "rope_scaling": shape.rope_scaling,
+        "max_position_embeddings": shape.positions,
+        "norm_before_residual": shape.norm_before_residual,
+        "norm_before_fc": shape.norm_before_fc,
+        "fc_norm": shape.norm_each,
+        "norm_output": shape.norm_output,
+        "attention_bias": shape.bias,
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(shape.taps), "use_aux_hidden_state": True},
+        **about,
+    }
+    tensors: dict[str, mx.array] = {}
+    for name, value in dict(tree_flatten(head.parameters())).items():
+        tensors[_public(name)] = value
+    if bits:
+        group = 64
+        config["quantization"] = {"group_size": group, "bits": bits}
+        for name in [n for n in tensors if n.endswith(".weight") and tensors[n].ndim == 2]:
+            if tensors[name].shape[-1] % group == 0:
+                stem = name.removesuffix(".weight")
+                weight, scales, biases = mx.quantize(tensors[name], group_size=group, bits=bits)
+                tensors |= {name: weight, f"{stem}.scales": scales, f"{stem}.biases": biases}
+    tensors = {n: v.astype(mx.float16) if v.dtype == mx.float32 and bits else v for n, v in tensors.items()}
+    if ids is not None:
+        tensors["d2t"] = mx.array(ids.astype(np.int64) - np.arange(len(ids)))
+        known = np.zeros(vocabulary, bool)
+        known[ids] = True
+        tensors["t2d"] = mx.array(known)
+    with replacing(folder / "model.safetensors") as part:
+        saved = part.with_name(part.name + ".safetensors")  # mlx writes to no other name
+        mx.save_safetensors(str(saved), tensors, {"format": "mlx"})
+        saved.replace(part)
+    with replacing(folder / "config.json") as part:
+        part.write_text(json.dumps(config, indent=1), "utf-8")
+
+
+def _public(name: str) -> str:
+    return name.replace("layers.0.", "midlayer.", 1) if name.startswith("layers.0.") else name
+
+
+def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
+    """The head in `folder`, for a target of so many layers, features and tokens. Raises `Problem` with the reason if
+    it is none, is damaged, or was made for another target."""
+    config, layout = _config(folder)
+    tensors = _tensors(folder)
+    taps, layout = _taps(config, layout, layers)
+    names = {_own(n): v for n, v in tensors.items() if not any(i in n for i in IGNORED)}
+    if "fc.weight" not in names:
+        raise Problem(f"The drafter in {folder} is no EAGLE head: it has no fc.weight.", OTHER)
+    shape = _shape(config, taps, names, folder, hidden)
+    if int(config.get("vocab_size") or vocabulary) > vocabulary + 1024:
+        raise Problem(
+            f"The drafter in {folder} was made for a model with {config['vocab_size']:,} tokens, and this one has "
+            f"{vocabulary:,}.",
+            OTHER,
+        )
+    own = names.get("embed_tokens.weight")
+    if own is None and shape.hidden != hidden:
+        raise Problem(
+            f"The drafter in {folder} has {shape.hidden} features and no embedding of its own, and this model's has "
+            f"{hidden}.",
+            OTHER,
+        )
+    head = EagleHead(shape, 0 if own is None else own.shape[0])
+    quantization = config.get("quantization")
+    if quantization:
+        nn.quantize(
+            head,
+            int(quantization["group_size"]),
+            int(quantization["bits"]),
+            class_predicate=lambda path, m: f"{path}.scales" in names,
+        )
+    expected = dict(tree_flatten(head.parameters()))
+    missing = sorted(set(expected) - set(names))
+    if missing:
+        raise Problem(f"The drafter in {folder} is incomplete: {missing[0]} is missing.", "Fetch it again.")
+    for name, value in expected.items():
+        if names[name].shape != value.shape:
+            raise Problem(
+                f"The drafter in {folder} does not fit: {name} is {list(names[name].shape)} and should be "
+                f"{list(value.shape)}.",
+                OTHER,
+            )
+    head.update(tree_unflatten([(n, names[n]) for n in expected]))
+    mx.eval(head.parameters())
+    head.eval()
+    return Loaded(head, _ids(tensors, shape, vocabulary, folder), layout)
+
+
+def _config(folder: Path) -> tuple[dict[str, Any], str]:
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text("utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("it is no object")
+    except (OSError, ValueError) as e:
+        raise Problem(f"The drafter's settings in {path} cannot be read: {e}.", "Fetch it again.") from e
+    inner = config.get("transformer_layer_config")
+    if isinstance(inner, dict) or "speculators_config" in config:
+        return {**(inner or {}), **{k: v for k, v in config.items() if v is not None}}, "speculators"
+    return config, ""
+
+
+def _taps(config: dict[str, Any], layout: str, layers: int) -> tuple[tuple[int, ...], str]:
+    """The layers whose output is read, by the producer's own way of counting; -1 is the embedding."""
+    inner = config.get("eagle_config")
+    listed = inner.get("eagle_aux_hidden_state_layer_ids") if isinstance(inner, dict) else None
+    if listed:
+        return tuple(int(i) for i in listed), layout or "specforge"
+    listed = config.get("eagle_aux_hidden_state_layer_ids")
+    if listed:
+        return tuple(int(i) - 1 for i in listed), "speculators"
+    return default_taps(layers), layout or "safeailab"
+
+
+def _own(name: str) -> str:
+    name = name.removeprefix("model.").removeprefix("draft_model.")
+    return name.replace("midlayer.", "layers.0.", 1)
+
+
+def _shape(
+    config: dict[str, Any], taps: tuple[int, ...], names: dict[str, mx.array], folder: Path, hidden: int
+) -> Shape:
+    try:
+        size, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        norm = names["norm.weight"].shape[0]
+        said = names["lm_head.weight"].shape[0]
+        theirs = int(config.get("target_hidden_size") or size)
+    except KeyError as e:
+        raise Problem(f"The drafter in {folder} is incomplete: {e.args[0]} is missing.", "Fetch it again.") from e
+    if norm != size:
+        raise Problem(f"The drafter in {folder} contradicts itself: {norm} features, not {size}.", "Fetch it again.")
+    if theirs != hidden:
+        raise Problem(
+            f"The drafter in {folder} was made for a model with {theirs} features, and this one has {hidden}.", OTHER
+        )
+    depth = 1 + max((int(n.split(".")[1]) for n in names if n.startswith("layers.")), default=0)
+    return Shape(
+        hidden=size,
+        heads=heads,
+        kv_heads=int(config.get("num_key_value_heads") or heads),
+        head_dim=int(config.get("head_dim") or size // heads),
+        intermediate=int(config.get("intermediate_size") or 4 * size),
+        vocabulary=said,
+        target_hidden=theirs,
+        taps=taps,
+        layers=depth,
+        eps=float(config.get("rms_norm_eps") or 1e-5),
+        rope_theta=float(config.get("rope_theta") or 10000.0),
+        rope_scaling=config.get("rope_scaling"),
+        positions=int(config.get("max_position_embeddings") or 2048),
+        norm_before_residual=bool(config.get("norm_before_residual")),
+        norm_before_fc=bool(config.get("norm_before_fc")) or "input_norm.weight" in names,
+        norm_each="fc_norm.0.weight" in names,
+        norm_output=bool(config.get("norm_output")),
+        bias="layers.0.self_attn.q_proj.bias" in names,
+    )
+
+
+def _ids(tensors: dict[str, mx.array], shape: Shape, vocabulary: int, folder: Path) -> Array | None:
+    offsets = tensors.get("d2t")
+    if offsets is None:
+        if shape.vocabulary > vocabulary:
+            raise Problem(f"The drafter in {folder} says tokens that this model does not have.", OTHER)
+        return None
+    ids = np.array(offsets).astype(np.int64).reshape(-1) + np.arange(offsets.size)
+    if len(ids) != shape.vocabulary or ids.min() < 0 or ids.max() >= vocabulary or len(set(ids.tolist())) != len(ids):
+        raise Problem(
+            f"The drafter in {folder} maps its tokens (d2t) to ones that this model does not have.",
+            "It is damaged, or was made for another model.",
+        )
+    return ids
+
+
+def _tensors(folder: Path) -> dict[str, mx.array]:
+    files = sorted(folder.glob("*.safetensors"))
+    found: dict[str, mx.array] = {}
+    try:
+        for file in files:
+            loaded: Any = mx.load(str(file))
+            found |= loaded
+        if not files:
+            from .tensors_of_bin import tensors_of_bin
+
+            for file in sorted(folder.glob("*.bin")):
+                found |= tensors_of_bin(file)
+    except (OSError, RuntimeError, ValueError) as e:
+        raise Problem(f"The drafter's weights in {folder} cannot be read: {e}.", "Fetch it again.") from e
+    if not found:
+        raise Problem(f"There are no weights in {folder}.", "Fetch the drafter again.")
+    return found

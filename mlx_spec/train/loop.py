@@ -1,0 +1,330 @@
+"""Training a drafter for a model: write its answers, learn from them, measure, keep what is best.
+
+The budget is time. A third of it the target writes (questions of ours, of the caller, and its own), the rest the head
+learns; the learning rate falls with the share of the time that is spent. All that is made is on disk: a run that is
+broken off, by a power cut or by the user, goes on where it was. Before anything is learned, and at the end, the share
+of held-out chains is measured that a greedy draft would keep to 1, 2, 3, ... tokens.
+
+Knows the machine only as a clock, a disk and a question whether it should wait.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+
+from ..anatomy import Anatomy, Taps, dissect
+from ..drafters import eagle_files
+from ..drafters.eagle_head import EagleHead, default_taps
+from ..events import Problem
+from ..files import replacing
+from . import eagle
+from .answers import Array, Shard, template, write
+from .data import Texts, frequent, shuffled
+from .questions import questions
+
+ROWS, LENGTH = 64, 384  # of a shard of answers
+TOGETHER = 4  # texts a step
+SPOKEN = 8192  # tokens that the head can say
+DEPTH = 3  # steps of a chain
+RATE, LEAST_RATE, WARM = 1e-3, 2e-5, 40  # learning rate; warm in steps
+CLIP = 0.5
+WRITING = 1 / 3  # of the time
+HELD_OUT = 1 / 16  # of the first shard's rows at least 8
+CHECKPOINT_S = 300.0
+
+Report = Callable[[str, float, str], None]
+
+
+@dataclass(slots=True)
+class State:
+    """What a run has come to; kept beside the weights."""
+
+    spent_s: float = 0.0  # on learning
+    wrote_s: float = 0.0
+    step: int = 0
+    tokens: int = 0  # learned from, chains counted once
+    before: tuple[float, ...] = ()
+    spoken_share: float = 0.0
+    losses: list[float] = field(default_factory=list)  # one a hundred steps
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """`before` and `after` are the shares of held-out chains kept to 1, 2, ... tokens."""
+
+    folder: Path
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    steps: int
+    tokens: int  # of text
+    seconds: float
+
+
+def train(
+    model: nn.Module,
+    tokenizer: Any,
+    config: dict[str, Any],
+    folder: Path,
+    *,
+    name: str,
+    minutes: float,
+    prompts: Sequence[str] = (),
+    given: Sequence[Shard] = (),
+    seed: int = 0,
+    disk: int = 8 << 30,
+    report: Report = lambda stage, done, note: None,
+    wait: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Train an EAGLE-3 head for `model` in at most `minutes`, answers included; the head is written to `folder`, what
+    the run needs to go on to `folder`/run.
+
+    `prompts` are asked besides the questions that come along; `given` are texts to learn from besides the answers.
+    `wait` is asked between steps: while it is true (on battery, say) nothing is done and no time is counted.
+    Raises `Problem` if the model's parts are not known, or nothing could be written.
+    """
+    anatomy = dissect(model)
+    if anatomy is None:
+        raise Problem(
+            f"No drafter can be trained for {name}: its parts are not known.", "Use a draft model, or the copying ones."
+        )
+    if len(anatomy.layers) < 6:
+        raise Problem(f"No drafter is worth training for {name}: it has {len(anatomy.layers)} layers.", "Use it plain.")
+    model.eval()
+    clock = Clock(minutes * 60, wait, stop)
+    run = folder / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    taps = Taps(anatomy.layers, default_taps(len(anatomy.layers)))
+    try:
+        state = _state(run)
+        texts = Texts(run, disk)
+        for shard in given[texts.shards :]:
+            texts.add(shard)
+        _write_answers(model, anatomy, taps, tokenizer, texts, state, clock, prompts, len(given), seed, report)
+        _keep_state(run, state)
+        return _learn(anatomy, taps, texts, config, folder, state, clock, name, tokenizer, seed, report)
+    except OSError as e:
+        raise Problem(
+            f"The training cannot write to {run}: {e.strerror or e}.", "Make room, and start it again."
+        ) from e
+    finally:
+        taps.remove()
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time that is counted: what passes while the machine is to be left alone is not."""
+
+    budget: float
+    wait: Callable[[], bool]
+    stop: Callable[[], bool]
+
+    def go(self) -> bool:
+        """Whether to go on; waits as long as it must."""
+        while not self.stop():
+            if not self.wait():
+                return True
+            time.sleep(1)
+        return False
+
+
+def _write_answers(
+    model: nn.Module,
+    anatomy: Anatomy,
+    taps: Taps,
+    tokenizer: Any,
+    texts: Texts,
+    state: State,
+    clock: Clock,
+    prompts: Sequence[str],
+    given: int,
+    seed: int,
+    report: Report,
+) -> None:
+    form = template(tokenizer)
+
+    def encode(text: str) -> list[int]:
+        return [int(t) for t in tokenizer.encode(text, add_special_tokens=False)]
+
+    room = clock.budget * WRITING
+    while clock.go() and (state.wrote_s < room or not texts.rows):
+        number = texts.shards
+        began = time.perf_counter()
+
+        def tick(done: int, began: float = began) -> None:
+            spent = state.wrote_s + time.perf_counter() - began
+            report("answers", min(spent / room, 1.0), f"{texts.tokens + done * ROWS:,} tokens written")
+
+        asked = _both(prompts, questions(seed * 1000 + number), number - given)
+        texts.add(write(model, anatomy, taps, form, encode, asked, ROWS, LENGTH, seed * 1000 + number, tick))
+        state.wrote_s += time.perf_counter() - began
+        mx.clear_cache()
+    if not texts.rows:
+        raise Problem("The training was stopped before there was a text to learn from.", "Start it again.")
+
+
+def _both(prompts: Sequence[str], others: Iterator[str], shard: int) -> Iterator[str]:
+    """The caller's prompts first, a part of them a shard, then others."""
+    yield from prompts[max(shard, 0) * ROWS : (max(shard, 0) + 1) * ROWS]
+    yield from others
+
+
+def _learn(
+    anatomy: Anatomy,
+    taps: Taps,
+    texts: Texts,
+    config: dict[str, Any],
+    folder: Path,
+    state: State,
+    clock: Clock,
+    name: str,
+    tokenizer: Any,
+    seed: int,
+    report: Report,
+) -> Trained:
+    run = folder / "run"
+    vocabulary = int(anatomy.head(mx.zeros((1, 1, anatomy.width))).shape[-1])
+    spoken = _spoken(run, texts, tokenizer, state)
+    teacher = eagle.teacher(anatomy, spoken, vocabulary)
+    mx.random.seed(seed)
+    head = eagle.fresh(anatomy, spoken, config.get("text_config", config))
+    optimizer = optim.AdamW(learning_rate=RATE, betas=[0.9, 0.95], weight_decay=0.0)
+    optimizer.init(head.trainable_parameters())
+    held = list(range(max(8, int(min(texts.rows, ROWS) * HELD_OUT))))
+    rows = [r for r in range(texts.rows) if r not in set(held)] or held
+    if not state.before:
+        report("measure", 0.0, "held-out texts, before")
+        state.before = measure(head, teacher, texts, anatomy, taps, held)
+    _restore(run, head, optimizer)
+    graded = nn.value_and_grad(head, lambda batch: eagle.loss(head, teacher, batch, DEPTH))
+    budget = max(clock.budget - state.wrote_s, 1.0)
+    kept_at = time.perf_counter()
+    batches = shuffled(rows, min(TOGETHER, len(rows)), seed + state.step)
+    recent: list[float] = []
+    while state.spent_s < budget and clock.go():
+        began = time.perf_counter()
+        done = state.spent_s / budget
+        optimizer.learning_rate = mx.array(rate(state.step, done))
+        batch = texts.batch(next(batches), anatomy, taps)
+        cost, gradients = graded(batch)
+        gradients, _ = optim.clip_grad_norm(gradients, CLIP)
+        optimizer.update(head, gradients)
+        mx.eval(cost, head.parameters(), optimizer.state)
+        recent.append(float(cost.item()))
+        if not math.isfinite(recent[-1]):
+            raise Problem(
+                "The training came to a number that is none.", "Start it again; it goes on from its last checkpoint."
+            )
+        state.step += 1
+        state.tokens += int(batch.ids.size)
+        state.spent_s += time.perf_counter() - began
+        if state.step % 20 == 0:
+            mx.clear_cache()
+            report("learn", done, f"step {state.step}, loss {np.mean(recent[-50:]):.3f}")
+        if state.step % 100 == 0:
+            state.losses.append(round(float(np.mean(recent)), 4))
+            recent.clear()
+        if time.perf_counter() - kept_at > CHECKPOINT_S:
+            _keep(run, head, optimizer, state)
+            kept_at = time.perf_counter()
+    _keep(run, head, optimizer, state)
+    report("measure", 1.0, "held-out texts, after")
+    after = measure(head, teacher, texts, anatomy, taps, held)
+    about = {
+        "outrider": {
+            "target": name,
+            "held_out_before": list(state.before),
+            "held_out_after": list(after),
+            "steps": state.step,
+            "tokens_of_text": texts.tokens,
+            "share_of_text_it_can_say": state.spoken_share,
+        }
+    }
+    eagle_files.write(folder, head, spoken.astype(np.int64), vocabulary, about)
+    return Trained(folder, state.before, after, state.step, texts.tokens, state.spent_s + state.wrote_s)
+
+
+def rate(step: int, done: float) -> float:
+    """The learning rate at `step`, when a share `done` of the time is spent."""
+    warm = min(1.0, (step + 1) / WARM)
+    return warm * (LEAST_RATE + (RATE - LEAST_RATE) * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
+
+
+def measure(
+    head: EagleHead, teacher: eagle.Teacher, texts: Texts, anatomy: Anatomy, taps: Taps, rows: Sequence[int]
+) -> tuple[float, ...]:
+    """The share of chains in the texts `rows` that a greedy draft keeps to 1, 2, ... tokens."""
+    kept, chains = np.zeros(DEPTH + 1, np.int64), 0
+    for i in range(0, len(rows), TOGETHER):
+        found, count = eagle.holds(head, teacher, texts.batch(rows[i : i + TOGETHER], anatomy, taps), DEPTH + 1)
+        kept, chains = kept + found, chains + count
+        mx.clear_cache()
+    return tuple(round(float(k) / max(chains, 1), 4) for k in kept)
+
+
+def _spoken(run: Path, texts: Texts, tokenizer: Any, state: State) -> Array:
+    """The tokens that the head can say: chosen once for a run."""
+    path = run / "spoken.npy"
+    if path.exists():
+        chosen: Array = np.load(path)
+        return chosen
+    found, state.spoken_share = frequent(texts, SPOKEN, [int(t) for t in tokenizer.eos_token_ids])
+    with replacing(path) as part, part.open("wb") as file:
+        np.save(file, found)
+    return found
+
+
+def _state(run: Path) -> State:
+    try:
+        state = State(**json.loads((run / "state.json").read_text("utf-8")))
+    except FileNotFoundError:
+        return State()
+    except (ValueError, TypeError) as e:
+        raise Problem(f"The training in {run} is damaged: {e}.", "Remove that folder, and start it again.") from e
+    state.before = tuple(state.before)
+    return state
+
+
+def _keep_state(run: Path, state: State) -> None:
+    with replacing(run / "state.json") as part:
+        part.write_text(json.dumps(asdict(state)), "utf-8")
+
+
+def _keep(run: Path, head: EagleHead, optimizer: optim.Optimizer, state: State) -> None:
+    """A checkpoint: weights and optimizer in one file, then the state that belongs to them."""
+    tensors: dict[str, mx.array] = {f"head.{n}": v for n, v in dict(tree_flatten(head.parameters())).items()}
+    tensors |= {f"optimizer.{n}": v for n, v in dict(tree_flatten(optimizer.state)).items()}
+    with replacing(run / "checkpoint") as part:
+        saved = part.with_name(part.name + ".safetensors")
+        mx.save_safetensors(str(saved), tensors)
+        saved.replace(part)
+    _keep_state(run, state)
+
+
+def _restore(run: Path, head: EagleHead, optimizer: optim.Optimizer) -> None:
+    path = run / "checkpoint"
+    if not path.exists():
+        return
+    try:
+        tensors: Any = mx.load(str(path), format="safetensors")
+        parts = {
+            kind: [(n.removeprefix(kind), v) for n, v in tensors.items() if n.startswith(kind)]
+            for kind in ("head.", "optimizer.")
+        }
+        head.update(tree_unflatten(parts["head."]))
+        optimizer.state = tree_unflatten(parts["optimizer."])
+        mx.eval(head.parameters(), optimizer.state)
+    except (RuntimeError, ValueError) as e:
+        raise Problem(f"The checkpoint {path} is damaged: {e}.", "Remove it, and start again: the answers stay.") from e
