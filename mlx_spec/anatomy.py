@@ -135,28 +135,27 @@ def some_rows(module: Any, ids: mx.array) -> nn.Module:
 
 
 class Taps:
-    """Hidden states after chosen layers, taken from the pass that runs anyway.
+    """Hidden states after chosen layers, taken from a pass that runs anyway, while `on`.
 
-    `wanted` are indices of layers, 0 the first; -1 is the embedding's output, which is the first layer's input.
-    After a pass `take` gives one array (1, rows, hidden) for each, not yet evaluated.
+    `wanted` are indices of layers, 0 the first; -1 is the embedding's output, which is the first layer's input, and
+    the number of layers is what the head reads. After a pass `take` gives one array (1, rows, hidden) for each, not
+    yet evaluated.
     """
 
-    def __init__(self, layers: Sequence[Any], wanted: Sequence[int]) -> None:
+    def __init__(self, anatomy: Anatomy, wanted: Sequence[int]) -> None:
+        """Raises ValueError for a layer that is not there."""
+        layers = anatomy.layers
         for i in wanted:
-            if not -1 <= i < len(layers):
+            if not -1 <= i <= len(layers):
                 raise ValueError(f"there is no layer {i}: the model has {len(layers)}")
         self.wanted = tuple(wanted)
         self.on = True
         self._got: dict[int, mx.array] = {}
-        self._layers = layers
-        self._classes = [type(layer) for layer in layers]
+        self._tapped: list[tuple[Any, type]] = []
         for i in sorted(set(wanted)):
-            _tap(layers[max(i, 0)], partial(self.store, i), before=i < 0)
-
-    def remove(self) -> None:
-        """The layers are what they were."""
-        for layer, cls in zip(self._layers, self._classes, strict=True):
-            layer.__class__ = cls
+            place = anatomy.body if i == len(layers) else layers[max(i, 0)]
+            self._tapped.append((place, type(place)))
+            _tap(place, partial(self.store, i), before=i < 0)
 
     def store(self, index: int, state: mx.array) -> None:
         if self.on:
@@ -166,6 +165,11 @@ class Taps:
         """The states of the last pass, in the order of `wanted`; None if it did not pass by all of them."""
         got, self._got = self._got, {}
         return [got[i] for i in self.wanted] if all(i in got for i in self.wanted) else None
+
+    def remove(self) -> None:
+        """The layers are what they were, if nobody tapped them since."""
+        for place, cls in reversed(self._tapped):
+            place.__class__ = cls
 
 
 def _tap(layer: Any, store: Callable[[mx.array], None], before: bool) -> None:

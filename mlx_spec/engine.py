@@ -17,7 +17,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
 from . import apple
-from .anatomy import dissect, weight_bytes
+from .anatomy import Anatomy, dissect, weight_bytes
 from .controller import Controller
 from .decoder import Reply, decode
 from .detokenize import Pieces, TextStream
@@ -47,6 +47,7 @@ from .events import (
     Round,
     SamplingSettings,
 )
+from .files import replacing
 from .processors import LogitsProcessor, Processors
 from .replies import Replies, tokenizer_hash
 from .target import Target
@@ -160,6 +161,8 @@ def load_engine(
     replies: Path | None = None,
     learned: Path | None = None,
     layers: Path | None = None,
+    head: Path | None = None,
+    heads: Sequence[Path] = (),
     kv_bits: int | None = None,
     quantized_kv_start: int = KV_START,
 ) -> Engine:
@@ -170,6 +173,8 @@ def load_engine(
     `replies` is a folder where past replies are kept by tokenizer; None drafts from none and keeps none.
     `learned` is a folder where the controller's measurements are kept by model and version of mlx, `layers` one where
     `layer_search` keeps which layers a model's own drafts can do without.
+    `head` is a folder with a head that drafts for this target (EAGLE); without one, `heads` are folders in which one
+    that was made for it is looked for.
     """
     model, tokenizer, config = load_model(target, dtype)
     draft_model = None
@@ -184,6 +189,8 @@ def load_engine(
         draft_model,
         learned=learned / f"{_measured_as(target, draft, dtype)}.json" if learned else None,
         layers=layers / f"{_measured_as(target, None, dtype)}.json" if layers else None,
+        head=head,
+        heads=heads,
         context=min(context or most, most),
         replies=Replies(replies / f"{tokenizer_hash(target)}.jsonl") if replies else None,
         kv_bits=kv_bits,
@@ -210,6 +217,8 @@ class Engine:
         replies: Replies | None = None,
         learned: Path | None = None,
         layers: Path | None = None,
+        head: Path | None = None,
+        heads: Sequence[Path] = (),
         kv_bits: int | None = None,
         quantized_kv_start: int = KV_START,
         name: str = "",
@@ -241,6 +250,7 @@ class Engine:
         reason = self.use_layers()
         if reason:
             refused["layer_skip"] = reason
+        refused |= self.use_heads(head, heads)
         parameters = parameter_count(model)
         self.info = ModelInfo(
             model=name,
@@ -254,6 +264,52 @@ class Engine:
             refused=tuple(refused.items()),
         )
 
+    @cached_property
+    def anatomy(self) -> Anatomy | None:
+        """The target's parts, where they are known."""
+        return dissect(self.target.model)
+
+    def use_heads(self, head: Path | None, folders: Sequence[Path] = ()) -> dict[str, str]:
+        """Let `head` draft from now on, or for each kind the one in `folders` that was made for the target; returns
+        for each kind that cannot why not. Raises `Problem` if `head` was asked for and cannot be used."""
+        from . import heads
+
+        refused = {"eagle3": "no head was made for this model yet (mlx-spec train)"}
+        if head is None and not any(f.is_dir() for f in folders):
+            return refused
+        if self.anatomy is None:
+            if head is not None:
+                raise Problem(
+                    f"The drafter in {head} cannot be used: the parts of this model are not known.", "Leave it out."
+                )
+            return {"eagle3": "the model's parts are not known"}
+        found = {heads.kind(head): head} if head else heads.find(folders, self.anatomy)
+        for kind, folder in found.items():
+            try:
+                drafter = heads.load(folder, self.target, self.anatomy)
+            except Problem as e:
+                if head is not None:
+                    raise
+                self._notices.append(f"{e.message} Drafting goes on without it.")
+                refused[kind] = e.message.removesuffix(".")
+                continue
+            self.drafters[kind] = drafter
+            refused.pop(kind, None)
+            if head is not None and heads.made_for(head, self.anatomy) is None:
+                self._doubt(drafter, head)
+        return refused
+
+    def _doubt(self, drafter: Drafter, folder: Path) -> None:
+        """Tell if the guesses of a head from elsewhere are not this model's."""
+        from . import heads
+
+        share = heads.agreement(drafter, self.target, self.tokenizer, self.anatomy)
+        if share is not None and share < heads.LEAST_AGREEMENT:
+            self._notices.append(
+                f"Of the first guesses of the drafter in {folder} only {share:.0%} are what the model would write: it "
+                "was made for another model, or its files are not what they say."
+            )
+
     def use_layers(self) -> str:
         """Let the target draft with some of its layers, if those were searched; else why it does not."""
         from . import layer_search
@@ -263,7 +319,7 @@ class Engine:
             return "which layers it can do without was not searched yet (mlx-spec layers)"
         if not found.worth:
             return f"leaving layers out gains nothing with this model ({found.speed:.2f} times plain at best)"
-        anatomy = dissect(self.target.model)
+        anatomy = self.anatomy
         reason = able(self.target, anatomy)
         if not reason and anatomy is not None and len(anatomy.layers) == found.layers:
             self.drafters["layer_skip"] = LayerSkip(self.target, anatomy, found.kept, found.cost)
@@ -353,11 +409,8 @@ class Engine:
         """Write down what the controller measured, for the next run. A disk that cannot be written costs only
         that."""
         if self._learned is not None:
-            with contextlib.suppress(OSError):
-                self._learned.parent.mkdir(parents=True, exist_ok=True)
-                part = self._learned.with_suffix(".part")
+            with contextlib.suppress(OSError), replacing(self._learned) as part:
                 part.write_text(json.dumps(self.controller.state()), "utf-8")
-                part.replace(self._learned)
 
     def reset(self) -> None:
         """Forget the kept conversation and give its memory back. What the controller learned stays."""

@@ -116,6 +116,8 @@ class Host:
     def _load(self, request: Load) -> None:
         import mlx.core as mx
 
+        from models.paths import heads
+
         from .engine import load_engine
 
         started = time.perf_counter()
@@ -137,6 +139,7 @@ class Host:
             replies=_kept("replies"),
             learned=_kept("learned"),
             layers=_kept("layers"),
+            heads=heads(),
         )
         mx.clear_cache()
         self._send(Loaded(request.request, self._engine.info, time.perf_counter() - started))

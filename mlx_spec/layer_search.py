@@ -22,6 +22,7 @@ from .anatomy import Anatomy, dissect, weight_bytes
 from .drafters.layer_skip import LayerSkip, able, only
 from .engine import Engine
 from .events import DrafterSettings, Finished, Message, Problem, Round, SamplingSettings
+from .files import replacing
 from .theory import best_length
 
 QUESTIONS = (
@@ -158,10 +159,8 @@ def _measured(engine: Engine, drafter: LayerSkip) -> float:
 
 def save(found: Found, path: Path) -> None:
     """Keep a result for the next load of the model."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(asdict(found)), "utf-8")
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(asdict(found)), "utf-8")
 
 
 def saved(path: Path) -> Found | None:

@@ -22,6 +22,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from .files import replacing
+
 MOST = 1_000_000  # tokens kept on the disk and in memory
 PLACES = 8  # newest places kept for each key
 LONGEST = 32  # tokens that a match is followed back
@@ -60,13 +62,11 @@ def _read(path: Path) -> tuple[list[tuple[str, list[int]]], str]:
 
 
 def _write(path: Path, records: Iterable[tuple[str, Sequence[int]]]) -> None:
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as file:
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
         for chat, ids in records:
             file.write(_line(chat, ids))
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _line(chat: str, ids: Sequence[int]) -> str:

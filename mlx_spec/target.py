@@ -15,6 +15,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from .cache import Caches, Mark, evaluate, try_quantized
+from .hidden import Hidden
 
 PREFILL_STEP = 512
 AGAIN_ALONE = 8  # rows to be run again get a pass of their own from here on, so that they are not lost twice
@@ -55,6 +56,7 @@ class Target:
         self.caches = Caches(model)
         self.tokens: list[int] = []
         self._marks: list[Mark] = []
+        self.hidden: Hidden | None = None  # set where a drafter reads the states
         # Shapes are known before anything is computed, so this pass costs nothing.
         self.vocabulary = int(model(mx.zeros((1, 1), mx.uint32)).shape[-1])
 
@@ -108,7 +110,11 @@ class Target:
 
     def _pass(self, rows: mx.array) -> mx.array:
         self._quantize()
+        if self.hidden:
+            self.hidden.listen()
         logits: mx.array = self._forward(rows[None], cache=self.caches.layers)[0]
+        if self.hidden:
+            self.hidden.ran(self.caches.length, rows.shape[0])
         self.caches.ran(rows.shape[0])
         return logits
 
@@ -134,17 +140,21 @@ class Target:
     def snapshot(self) -> Any:
         """The caches as they are now, whether computed or not, and how many tokens count as read; for `restore`."""
         self._quantize()  # a snapshot fits only the caches that it was taken of
-        return len(self.tokens), self.caches.snapshot()
+        return len(self.tokens), self.caches.snapshot(), self.hidden.snapshot() if self.hidden else []
 
     def restore(self, snapshot: Any) -> None:
         """Back, or forth, to a snapshot. Tokens that are not known are named by `keep`."""
-        length, caches = snapshot
+        length, caches, hidden = snapshot
         self.caches.restore(caches)
+        if self.hidden:
+            self.hidden.restore(hidden)
         del self.tokens[length:]
         self.tokens += [-1] * (length - len(self.tokens))
 
     def keep(self, length: int, tail: Sequence[int] = ()) -> None:
         """Keep the first `length` tokens; `tail` names the last of them, where `run` did not know them."""
+        if self.hidden:
+            self.hidden.keep(length)
         if length < self.caches.length:
             self._marks = [m for m in self._marks if m.length <= length]
             try:
@@ -160,3 +170,5 @@ class Target:
         self.caches = Caches(self.model)
         self.tokens = []
         self._marks = []
+        if self.hidden:
+            self.hidden.keep(0)

@@ -24,3 +24,8 @@ def models_dir() -> Path:
 def downloads_dir() -> Path:
     """Files as they came, and parts of them."""
     return home() / "downloads"
+
+
+def heads() -> list[Path]:
+    """Folders in which heads that draft for a model are looked for: those made here, and those that come along."""
+    return [home() / "drafters", Path(__file__).parent / "shipped"]

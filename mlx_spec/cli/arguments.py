@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     _bench(commands)
     _replay(commands)
     _layers(commands)
+    _train(commands)
     return root
 
 
@@ -69,6 +70,9 @@ def _add_loading(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("models")
     group.add_argument("--model", required=True, metavar="M", help=MODEL_HELP)
     group.add_argument("--draft", metavar="M2", help="a small model with the same tokenizer, to draft")
+    group.add_argument(
+        "--head", type=Path, metavar="FOLDER", help="a head that drafts for the model (default: the one made for it)"
+    )
     group.add_argument(
         "--dtype",
         choices=("stored", "float32"),
@@ -226,3 +230,33 @@ def _layers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     _add_loading(command)
     command.set_defaults(run=_run(".layers"))
+
+
+def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "train",
+        help="make a drafter for a model, on this machine",
+        description="Train a small head (EAGLE-3) that drafts for a model, on what the model itself writes. It is used "
+        "from the next load on. A run that was broken off goes on where it was.",
+    )
+    command.add_argument("--model", required=True, metavar="M", help=MODEL_HELP)
+    command.add_argument("--dtype", choices=("stored", "float32"), help="of the model's weights, as for generate")
+    group = command.add_argument_group("training")
+    group.add_argument(
+        "--minutes", type=float, default=120.0, metavar="N", help="time for all of it, answers included (default: 120)"
+    )
+    group.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="questions to ask the model besides ours, one a line"
+    )
+    group.add_argument(
+        "--texts",
+        type=Path,
+        metavar="PATH",
+        help="texts to learn from besides the answers: a folder of .txt and .md files, or chats as JSON lines, each "
+        '{"messages": [{"role": ..., "content": ...}, ...]}',
+    )
+    group.add_argument("--disk", type=float, default=8.0, metavar="GB", help="room for the model's states (default: 8)")
+    group.add_argument("--out", type=Path, metavar="FOLDER", help="where the head goes (default: where it is found)")
+    group.add_argument("--again", action="store_true", help="forget an earlier run, and start anew")
+    group.add_argument("--on-battery", action="store_true", help="go on without mains (default: wait for it)")
+    command.set_defaults(run=_run(".train"))

@@ -16,7 +16,7 @@ def load(options: Namespace) -> Engine:
     """Find or fetch the models that the options name, check them and load them. Raises `Problem`."""
     progress = Progress()
     try:
-        from models.paths import home
+        from models.paths import heads, home
 
         from ..engine import load_engine
         from ..host import prepare
@@ -31,6 +31,8 @@ def load(options: Namespace) -> Engine:
             name=options.model,
             draft_name=options.draft or "",
             layers=home() / "layers",
+            head=options.head,
+            heads=heads(),
             kv_bits=options.kv_bits,
             quantized_kv_start=options.quantized_kv_start,
         )

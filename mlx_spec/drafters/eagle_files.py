@@ -104,7 +104,7 @@ def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
     """The head in `folder`, for a target of so many layers, features and tokens. Raises `Problem` with the reason if
     it is none, is damaged, or was made for another target."""
     config, layout = _config(folder)
-    tensors = _tensors(folder)
+    tensors = tensors_of(folder)
     taps, layout = _taps(config, layout, layers)
     names = {_own(n): v for n, v in tensors.items() if not any(i in n for i in IGNORED)}
     if "fc.weight" not in names:
@@ -149,7 +149,8 @@ def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
     return Loaded(head, _ids(tensors, shape, vocabulary, folder), layout)
 
 
-def _config(folder: Path) -> tuple[dict[str, Any], str]:
+def settings(folder: Path) -> dict[str, Any]:
+    """The config.json of a head. Raises `Problem` if there is none, or none that can be read."""
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text("utf-8"))
@@ -157,6 +158,11 @@ def _config(folder: Path) -> tuple[dict[str, Any], str]:
             raise ValueError("it is no object")
     except (OSError, ValueError) as e:
         raise Problem(f"The drafter's settings in {path} cannot be read: {e}.", "Fetch it again.") from e
+    return config
+
+
+def _config(folder: Path) -> tuple[dict[str, Any], str]:
+    config = settings(folder)
     inner = config.get("transformer_layer_config")
     if isinstance(inner, dict) or "speculators_config" in config:
         return {**(inner or {}), **{k: v for k, v in config.items() if v is not None}}, "speculators"
@@ -234,7 +240,8 @@ def _ids(tensors: dict[str, mx.array], shape: Shape, vocabulary: int, folder: Pa
     return ids
 
 
-def _tensors(folder: Path) -> dict[str, mx.array]:
+def tensors_of(folder: Path) -> dict[str, mx.array]:
+    """All tensors of a head, from safetensors or a torch file. Raises `Problem`."""
     files = sorted(folder.glob("*.safetensors"))
     found: dict[str, mx.array] = {}
     try:

@@ -103,16 +103,15 @@ def think(anatomy: Anatomy, taps: Taps, ids: Array) -> Array:
     return result
 
 
-def frequent(texts: Texts, most: int, always: Sequence[int] = ()) -> tuple[Array, float]:
-    """The `most` tokens that the target writes most often, ascending, `always` among them; and which share of what it
-    wrote they are."""
-    counts = np.bincount(texts.ids[texts.mine])
+def frequent(texts: Texts, most: int, vocabulary: int, always: Sequence[int] = ()) -> tuple[Array, float]:
+    """The `most` tokens of the vocabulary that the target writes most often, ascending, `always` among them; and which
+    share of what it wrote they are. Where it wrote fewer, those with the lowest ids fill up: merges are learned from
+    the most frequent on."""
+    counts = np.bincount(texts.ids[texts.mine], minlength=vocabulary)
     weights = counts.astype(np.float64)
     weights[[t for t in always if t < len(weights)]] = np.inf
-    chosen = np.argsort(-weights, kind="stable")[:most]
-    chosen = np.sort(chosen[weights[chosen] > 0])
-    share = float(counts[chosen].sum() / max(counts.sum(), 1))
-    return chosen.astype(np.int32), share
+    chosen = np.sort(np.argsort(-weights, kind="stable")[:most])
+    return chosen.astype(np.int32), float(counts[chosen].sum() / max(counts.sum(), 1))
 
 
 def shuffled(rows: Sequence[int], batch: int, seed: int) -> Iterator[list[int]]:

@@ -29,6 +29,7 @@ from ..drafters import eagle_files
 from ..drafters.eagle_head import EagleHead, default_taps
 from ..events import Problem
 from ..files import replacing
+from ..heads import mark
 from . import eagle
 from .answers import Array, Shard, template, write
 from .data import Texts, frequent, shuffled
@@ -36,7 +37,7 @@ from .questions import questions
 
 ROWS, LENGTH = 64, 384  # of a shard of answers
 TOGETHER = 4  # texts a step
-SPOKEN = 8192  # tokens that the head can say
+SPOKEN = 6144  # tokens that the head can say
 DEPTH = 3  # steps of a chain
 RATE, LEAST_RATE, WARM = 1e-3, 2e-5, 40  # learning rate; warm in steps
 CLIP = 0.5
@@ -106,7 +107,7 @@ def train(
     clock = Clock(minutes * 60, wait, stop)
     run = folder / "run"
     run.mkdir(parents=True, exist_ok=True)
-    taps = Taps(anatomy.layers, default_taps(len(anatomy.layers)))
+    taps = Taps(anatomy, default_taps(len(anatomy.layers)))
     try:
         state = _state(run)
         texts = Texts(run, disk)
@@ -196,7 +197,7 @@ def _learn(
 ) -> Trained:
     run = folder / "run"
     vocabulary = int(anatomy.head(mx.zeros((1, 1, anatomy.width))).shape[-1])
-    spoken = _spoken(run, texts, tokenizer, state)
+    spoken = _spoken(run, texts, vocabulary, tokenizer, state)
     teacher = eagle.teacher(anatomy, spoken, vocabulary)
     mx.random.seed(seed)
     head = eagle.fresh(anatomy, spoken, config.get("text_config", config))
@@ -245,6 +246,7 @@ def _learn(
     about = {
         "outrider": {
             "target": name,
+            "mark": mark(anatomy),
             "held_out_before": list(state.before),
             "held_out_after": list(after),
             "steps": state.step,
@@ -274,13 +276,13 @@ def measure(
     return tuple(round(float(k) / max(chains, 1), 4) for k in kept)
 
 
-def _spoken(run: Path, texts: Texts, tokenizer: Any, state: State) -> Array:
+def _spoken(run: Path, texts: Texts, vocabulary: int, tokenizer: Any, state: State) -> Array:
     """The tokens that the head can say: chosen once for a run."""
     path = run / "spoken.npy"
     if path.exists():
         chosen: Array = np.load(path)
         return chosen
-    found, state.spoken_share = frequent(texts, SPOKEN, [int(t) for t in tokenizer.eos_token_ids])
+    found, state.spoken_share = frequent(texts, SPOKEN, vocabulary, [int(t) for t in tokenizer.eos_token_ids])
     with replacing(path) as part, part.open("wb") as file:
         np.save(file, found)
     return found

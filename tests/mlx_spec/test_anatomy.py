@@ -65,7 +65,7 @@ def test_taps_take_what_passes() -> None:
     anatomy = dissect(model)
     assert anatomy is not None
     before = model(IDS)
-    taps = Taps(anatomy.layers, [2, -1, 0])
+    taps = Taps(anatomy, [2, -1, 0])
     assert taps.take() is None
     after = model(IDS)
     assert mx.array_equal(before, after)
@@ -81,8 +81,8 @@ def test_taps_take_what_passes() -> None:
     model(IDS)
     assert taps.take() is None
     assert isinstance(anatomy.layers[0], type(tiny_model().layers[0]))
-    with pytest.raises(ValueError, match="no layer 3"):
-        Taps(anatomy.layers, [3])
+    with pytest.raises(ValueError, match="no layer 99"):
+        Taps(anatomy, [99])
 
 
 @pytest.fixture

@@ -1,0 +1,40 @@
+"""An EAGLE-3 head bound to its target: the target's embedding in front, its vocabulary behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from ..anatomy import Anatomy
+from .eagle_files import Loaded
+from .feature import spread
+
+
+class Eagle:
+    """See `feature.Head`. The target's embedding is the target's own module, quantized or not, with its scale."""
+
+    def __init__(self, loaded: Loaded, anatomy: Anatomy, vocabulary: int) -> None:
+        self.head = loaded.head
+        self.taps, self.depth = loaded.head.shape.taps, loaded.head.shape.layers
+        own = getattr(loaded.head, "embed_tokens", None)
+        self._embedding = anatomy.embedding if own is None else own
+        # Float16 is too small for the states of some models; what reads them computes as they are, or in bfloat16.
+        dtype = anatomy.embedding(mx.zeros((1,), mx.uint32)).dtype
+        self._dtype = mx.float32 if dtype == mx.float32 else mx.bfloat16
+        self.head.set_dtype(self._dtype)
+        self._spread = spread(None if loaded.ids is None else mx.array(loaded.ids), vocabulary)
+
+    def fuse(self, states: Sequence[mx.array]) -> mx.array:
+        return self.head.fuse([s.astype(self._dtype) for s in states])
+
+    def embed(self, ids: mx.array) -> mx.array:
+        embedded: mx.array = self._embedding(ids)
+        return embedded.astype(self._dtype)
+
+    def __call__(self, embedded: mx.array, hidden: mx.array, caches: Sequence[Any]) -> tuple[mx.array, mx.array]:
+        return self.head(embedded, hidden, caches)
+
+    def say(self, rows: mx.array) -> mx.array:
+        return self._spread(self.head.lm_head(rows).astype(mx.float32))

@@ -1,0 +1,156 @@
+"""Heads that draft for one model: which belongs to it, and whether it really does.
+
+A head fits its target alone, whatever the target's weights are stored as. So a head that we write has a mark of its
+target in its settings: the first weights of the final norm, which no quantization touches. A head from elsewhere
+has no mark; its sizes are compared, and the share of its first guesses that are the target's own choice is measured
+over twenty short texts (`agreement`): a wrong layer, order or offset fails nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import KVCache, make_prompt_cache
+
+from .anatomy import Anatomy, Taps, weight_bytes
+from .drafters import eagle_files
+from .drafters.base import Drafter
+from .drafters.eagle import Eagle
+from .drafters.feature import FeatureDrafter
+from .events import Problem
+from .hidden import Hidden
+from .target import Target
+
+MARK = 16  # weights
+NEAR = 0.01
+LEAST_AGREEMENT = 0.2  # trained heads reach 0.4 and more on text of others, wrong ones 0.1 and less
+
+
+def mark(anatomy: Anatomy) -> list[float]:
+    """What tells this model from others of its sizes; empty where it has no final norm of the usual name."""
+    final = getattr(anatomy.body, "norm", None)
+    weight = getattr(final, "weight", None)
+    if not isinstance(weight, mx.array):
+        return []
+    values: Any = weight[:MARK].astype(mx.float32).tolist()
+    return [round(v, 5) for v in values]
+
+
+def made_for(folder: Path, anatomy: Anatomy) -> bool | None:
+    """Whether the head in `folder` has this model's mark; None where it has none."""
+    try:
+        theirs = json.loads((folder / "config.json").read_text("utf-8")).get("outrider", {}).get("mark")
+    except (OSError, ValueError, AttributeError):
+        return None
+    ours = mark(anatomy)
+    if not theirs or not ours:
+        return None
+    return len(theirs) == len(ours) and all(
+        abs(a - b) <= NEAR * max(abs(b), 1e-3) for a, b in zip(theirs, ours, strict=True)
+    )
+
+
+def find(folders: Iterable[Path], anatomy: Anatomy) -> dict[str, Path]:
+    """For each kind the first head in `folders` that was made for this model."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for config in sorted(folder.glob("*/config.json")) if folder.is_dir() else ():
+            if made_for(config.parent, anatomy):
+                with contextlib.suppress(Problem):
+                    found.setdefault(kind(config.parent), config.parent)
+    return found
+
+
+def kind(folder: Path) -> str:
+    """Which kind of head is in `folder`: a name of `BUILDERS`. Raises `Problem` where it cannot be read."""
+    config = eagle_files.settings(folder)
+    for name, mine in TOLD_BY.items():
+        if mine(config):
+            return name
+    return "eagle3"
+
+
+def want(target: Target, anatomy: Anatomy, taps: Iterable[int]) -> Hidden:
+    """The target's states, with those of the layers `taps` among them, are kept from now on. A drafter asks
+    `target.hidden` for them at each proposal, for others may want more later."""
+    wanted = set(taps) | set(target.hidden.wanted if target.hidden else ())
+    if target.hidden is None:
+        target.hidden = Hidden(anatomy, wanted)
+    elif set(target.hidden.wanted) != wanted:
+        target.hidden.remove()
+        target.hidden = Hidden(anatomy, wanted)
+    return target.hidden
+
+
+def build_eagle(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafter:
+    loaded = eagle_files.read(folder, layers=len(anatomy.layers), hidden=anatomy.width, vocabulary=target.vocabulary)
+    head = Eagle(loaded, anatomy, target.vocabulary)
+    want(target, anatomy, head.taps)
+    return FeatureDrafter("eagle3", head, target, weight_bytes(loaded.head) / max(weight_bytes(target.model), 1))
+
+
+# A kind of head is one line in each: how its settings tell it, and what makes a drafter of its folder.
+TOLD_BY: dict[str, Callable[[dict[str, Any]], bool]] = {}
+BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {"eagle3": build_eagle}
+
+
+def load(folder: Path, target: Target, anatomy: Anatomy) -> Drafter:
+    """A drafter of the head in `folder`. Raises `Problem` with the reason if it is not one for this target."""
+    if made_for(folder, anatomy) is False:
+        raise Problem(f"The drafter in {folder} was made for another model.", "Choose one that was made for this.")
+    return BUILDERS[kind(folder)](folder, target, anatomy)
+
+
+TEXTS = (
+    "The train to the coast leaves at nine in the morning and takes about three hours.",
+    "To make a simple soup, cut two onions and a carrot and let them brown in a little oil.",
+    "def add(a, b):\n    return a + b\n\n\ndef multiply(a, b):\n    return a * b\n",
+    "Dear Anna, thank you for your letter. I was very happy to hear that you are well again.",
+    "Water boils at 100 degrees Celsius at sea level, and at a lower temperature on a mountain.",
+    "There are seven days in a week: Monday, Tuesday, Wednesday, Thursday, Friday, Saturday and Sunday.",
+    "The company said on Tuesday that it would open a new office in the city next year.",
+    "Once upon a time there was a king who had three daughters, and the youngest was the bravest of them.",
+    "1. Open the box.\n2. Take out the parts.\n3. Read the instructions before you begin.\n",
+    "The cell is the basic unit of life. All living things are made of one or more cells.",
+    "for (let i = 0; i < 10; i++) {\n  console.log(i);\n}\n",
+    "Many people believe that reading every day makes the mind stronger and the language richer.",
+    "The capital of France is Paris, the capital of Italy is Rome, and the capital of Spain is Madrid.",
+    "If the rain does not stop soon, the river will rise and the road to the village will be closed.",
+    "Question: What is the sum of two and three?\nAnswer: The sum of two and three is five.\n",
+    "She opened the door slowly, looked into the dark room, and saw that nobody was there.",
+    "SELECT name, age FROM people WHERE age > 30 ORDER BY name;\n",
+    "A good teacher listens to the students and explains the same thing in more than one way.",
+    "The first computer programs were written on paper and then punched into cards, one line on each.",
+    "In summary, the results show that the new method is faster, but it needs more memory.",
+)
+
+
+def agreement(drafter: Drafter, target: Target, tokenizer: Any, anatomy: Anatomy | None) -> float | None:
+    """The share of places in twenty short texts where the head's first guess is what the target would write there.
+    None where the drafter's guesses cannot be read this way."""
+    if anatomy is None or not isinstance(drafter, FeatureDrafter):
+        return None
+    head, taps = drafter.head, Taps(anatomy, drafter.head.taps)
+    right = total = 0
+    try:
+        for text in TEXTS:
+            ids = [int(t) for t in tokenizer.encode(text)]
+            if len(ids) < 4:
+                continue
+            logits = target.model(mx.array([ids]), cache=make_prompt_cache(target.model))[0]
+            states = taps.take()
+            if states is None:
+                return None
+            hidden = head.fuse([s[:, :-1] for s in states])
+            rows, _ = head(head.embed(mx.array([ids[1:]])), hidden, [KVCache() for _ in range(head.depth)])
+            guesses = mx.argmax(head.say(rows[0]), axis=-1)
+            right += int(mx.sum(guesses == mx.argmax(logits[1:], axis=-1)).item())  # type: ignore[arg-type]
+            total += len(ids) - 1
+    finally:
+        taps.remove()
+    return right / max(total, 1)
