@@ -156,6 +156,15 @@ class Caches:
         self._forget()
         return self.length
 
+    def pick(self, start: int, rows: Sequence[int]) -> None:
+        """Of the last pass, which began at `start`, keep these rows in this order. For KVCaches alone."""
+        kept = mx.array([start + r for r in rows])
+        for cache in self._leaves:
+            cache.keys[..., start : start + len(rows), :] = cache.keys[..., kept, :]
+            cache.values[..., start : start + len(rows), :] = cache.values[..., kept, :]
+            cache.offset = start + len(rows)
+        self.length = start + len(rows)
+
     def _run_states_again(self, length: int, extra: int) -> bool:
         """Take back `extra` rows of the pass since `begin` by running the layers with a state once more."""
         recorder, begun = self._recorder, self._begun

@@ -245,6 +245,31 @@ class Controller:
         typical = (held + PRIOR_WEIGHT * PRIOR) / (seen + PRIOR_WEIGHT)
         return self.survival(drafter, sureness)[-1] * typical > self._rate() * price
 
+    def sides(
+        self, drafter: str, sureness: Sequence[float], others: Sequence[tuple[int, float]]
+    ) -> list[tuple[int, float]]:
+        """Which of `others`, (place in the chain, probability), are worth a row of their own in the pass that checks
+        a chain with these probabilities: each would be one more token where the chain fails at its place."""
+        reached = [1.0, *self.survival(drafter, sureness)]
+        worth = []
+        for place, probability in others:
+            held, seen = self._counts.get((drafter, f"beside {_sureness(probability)}", 0), (0.0, 0.0))
+            chance = (held + PRIOR_WEIGHT * probability) / (seen + PRIOR_WEIGHT)
+            worth.append((reached[place] * chance, place, probability))
+        chosen: list[tuple[int, float]] = []
+        for gain, place, probability in sorted(worth, reverse=True):
+            width = 1 + len(sureness) + len(chosen)
+            if gain <= self._rate() * (self.relative_cost(width + 1) - self.relative_cost(width)) + MARGIN:
+                break
+            chosen.append((place, probability))
+        return chosen
+
+    def learn_sides(self, drafter: str, sides: Sequence[tuple[int, float]], reached: int, held: int | None) -> None:
+        """The chain held up to `reached` tokens, and the token beside it at the place `held` did, if one did."""
+        for place, probability in sides:
+            if place <= reached:
+                self._learn((drafter, f"beside {_sureness(probability)}", 0), place == held)
+
     def learn_sureness(self, drafter: str, sureness: Sequence[float], accepted: int) -> None:
         """`accepted` of the tokens with these probabilities held."""
         for place in range(min(len(sureness), accepted + 1)):

@@ -12,6 +12,7 @@ ids, models and drafters; text only through the `TextStream` that it feeds.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Any, NoReturn
 
 import mlx.core as mx
 
-from . import verify
+from . import tree, verify
 from .ahead import Ahead, possible, prepare
 from .controller import BEHIND, Candidate, Choice, Controller
 from .detokenize import Pieces, TextStream, merge
@@ -37,7 +38,7 @@ from .events import (
     Span,
 )
 from .processors import Processors
-from .sampling import History, check, process
+from .sampling import History, check, draw_at, process
 from .target import Target, common_prefix
 
 QUIET = 2  # plain passes in a row after which the next one is made ready in the hope that it is plain, too
@@ -79,11 +80,15 @@ class Plan:
     drafter: str | None = None
     key: str = ""
     draft: Draft | None = None
-    n: int = 0
+    n: int = 0  # tokens of the chain
     expected: float = 1.0
     why: str = ""
     timed: bool = True
     bad: mx.array | None = None  # whether the draft was not as promised
+
+    @property
+    def sides(self) -> tuple[tuple[int, float], ...]:
+        return self.draft.sides if self.draft else ()
 
 
 def decode(
@@ -175,15 +180,22 @@ def decode(
                 ahead = prepare(target, own, reply.sampling, reply.seed, history, plain)
                 overlapped |= plain
         mx.eval(own, sure, *([] if flags is None else [flags, drafted, plan.bad]))
-        accepted = 0 if flags is None else verify.held(integers(flags))
-        if not integers(sure)[accepted]:
+        ids = [] if drafted is None else integers(drafted)
+        chain = ids[: plan.n]
+        path = [*range(1 + (0 if flags is None else verify.held(integers(flags))))]
+        if plan.sides:
+            assert plan.draft is not None
+            path = tree.follow(plan.draft.parents, [-1, *ids], integers(own))
+            target.pick(start, path)
+            ids = [*(ids[row - 1] for row in path[1:]), *(t for i, t in enumerate(ids) if i + 1 not in path)]
+        accepted = len(path) - 1
+        if not integers(sure)[path[-1]]:
             _give_up(target, drafters)
         if plan.bad is not None and plan.bad.item():
             assert plan.drafter is not None
             guard.bench(plan.drafter, "it drafted tokens that do not exist, or with probabilities that are none")
 
-        ids = [] if drafted is None else integers(drafted)
-        emitted = [*ids[:accepted], integers(own)[accepted]]
+        emitted = [*ids[:accepted], integers(own)[path[-1]]]
         emitted, spans, reason = _emit(emitted, accepted, plan.drafter, reply)
         accepted = min(accepted, len(emitted))
         if ahead is not None and reason:
@@ -201,7 +213,7 @@ def decode(
                 controller.learn(name, offer.key, known, common_prefix(offer.tokens[:known], emitted))
         reply.processors.settle(min(accepted, len(emitted) - 1))
         if plan.drafter is not None:
-            guard.call(plan.drafter, drafters[plan.drafter].settle, ids)
+            guard.call(plan.drafter, drafters[plan.drafter].settle, chain)
 
         ended = time.perf_counter()
         draft_s = drafted_at - began if plan.n else 0.0
@@ -217,18 +229,21 @@ def decode(
                 reply.plain.append(ended - began)
         else:
             s = reply.stats.get(plan.drafter, DrafterStats())
-            reply.stats[plan.drafter] = DrafterStats(s.rounds + 1, s.drafted + plan.n, s.accepted + accepted)
+            reply.stats[plan.drafter] = DrafterStats(s.rounds + 1, s.drafted + len(ids), s.accepted + accepted)
             if len(emitted) > accepted or accepted == plan.n:  # not cut short by the end of the reply
-                controller.learn(plan.drafter, plan.key, plan.n, accepted)
+                side = plan.sides and path[-1] > plan.n
+                held = accepted - bool(side)
+                controller.learn(plan.drafter, plan.key, plan.n, held)
                 if plan.draft is not None:
-                    controller.learn_sureness(plan.drafter, plan.draft.sureness, accepted)
+                    controller.learn_sureness(plan.drafter, plan.draft.sureness, held)
+                    controller.learn_sides(plan.drafter, plan.sides, held, held if side else None)
         controller.record(
             plan.drafter,
             plan.n,
             len(emitted),
             draft_s,
             ended - began,
-            again,
+            again + len(plan.sides),
             plan.timed,
             overlapped,
         )
@@ -244,7 +259,7 @@ def decode(
             accepted=accepted,
             tokens=tuple(emitted),
             spans=spans,
-            width=1 + plan.n + again,
+            width=1 + len(ids) + again,
             draft_s=draft_s,
             verify_s=ended - began - draft_s,
             total_s=ended - began,
@@ -299,7 +314,8 @@ def _pass(
     target: Target, rows: mx.array, plan: Plan, rule: str, reply: Reply, history: History
 ) -> tuple[mx.array | None, mx.array, mx.array]:
     """Build one pass over `rows`: what `_verify` gives, and for each row whether its token has a probability."""
-    logits = target.run(rows)
+    with tree.shaped(plan.draft.parents) if plan.draft and plan.sides else contextlib.nullcontext():
+        logits = target.run(rows)
     drafted = plan.draft.tokens if plan.draft else None
     counts, custom = history.counts(drafted), None
     if reply.processors:
@@ -370,7 +386,11 @@ def _plan(
         return Plan(why="nothing to propose")
     offer, drafter = found[name], drafters[name]
     goes_on = partial(controller.goes_on, name) if settings.adaptive and drafter.stops else None
-    context = Context(history, reply.sampling, reply.seed, settings.rule == "match", goes_on)
+    coupled = settings.rule == "match"
+    # A tree's rows have no history of their own, so nothing may count tokens; and a sampled draft has one law a row.
+    trees = goes_on and target.trees and not history.penalised and not reply.processors and not target.behind
+    sides = partial(controller.sides, name) if trees and (coupled or reply.sampling.temperature == 0) else None
+    context = Context(history, reply.sampling, reply.seed, coupled, goes_on, sides)
     timed = drafter.cost_hint == 0 or controller.times(name)
 
     def propose() -> tuple[Draft, mx.array]:
@@ -384,10 +404,10 @@ def _plan(
         return Plan(why=f"{name} had nothing after all")
     draft, bad = proposed
     expected, why = choice.expected, choice.why
-    if len(draft.sureness) == draft.tokens.shape[0]:
+    if len(draft.sureness) == draft.chain:
         expected = 1 + sum(controller.survival(name, draft.sureness))
         why = f"{name} hopes for {expected:.1f}"
-    return Plan(name, offer.key, draft, draft.tokens.shape[0], expected, why, timed or bool(draft.sureness), bad)
+    return Plan(name, offer.key, draft, draft.chain, expected, why, timed or bool(draft.sureness), bad)
 
 
 def _limit(settings: DrafterSettings, reply: Reply, history: History, target: Target) -> int:
@@ -420,6 +440,9 @@ def _verify(rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int) 
     none = mx.zeros((0,), mx.uint32)
     drafted = plan.draft.tokens if plan.draft else none
     # At temperature 0 all rules are the same: the target's argmax.
+    if plan.draft is not None and plan.sides:
+        places = [position + d for d in tree.depths(plan.draft.parents)]
+        return mx.zeros((0,), mx.bool_), draw_at(logp, reply.seed, places, reply.sampling.temperature)
     if rule == "match" or reply.sampling.temperature == 0 or plan.draft is None:
         flags, own = verify.match(logp, drafted, reply.seed, position, reply.sampling.temperature)
     else:

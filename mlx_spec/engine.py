@@ -26,7 +26,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
-from . import apple
+from . import apple, tree
 from .anatomy import Anatomy, dissect, weight_bytes
 from .controller import Controller
 from .decoder import Reply, decode
@@ -251,6 +251,8 @@ class Engine:
         if reason:
             refused["layer_skip"] = reason
         refused |= self.use_heads(head, heads)
+        if any(d.stops for d in self.drafters.values()):
+            self.target.trees = tree.able(self.target)
         parameters = parameter_count(model)
         self.info = ModelInfo(
             model=name,

@@ -77,6 +77,13 @@ class Hidden:
                 self._segments.append((first, rows, tuple(s[:rows] for s in states)))
         # What is left starts where a pass did, so there are no gaps within.
 
+    def pick(self, start: int, rows: list[int]) -> None:
+        """Of the last pass, which began at `start`, only these rows are kept, in this order."""
+        if self._segments and self._segments[-1][0] == start:
+            _, _, states = self._segments.pop()
+            kept = mx.array(rows)
+            self._segments.append((start, len(rows), tuple(s[kept] for s in states)))
+
     def remove(self) -> None:
         """No more states are taken."""
         self._taps.remove()

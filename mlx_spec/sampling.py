@@ -154,11 +154,16 @@ def gumbel(seed: int, position: int, vocabulary: int, stream: int = DRAW) -> mx.
 
 
 def draw(logp: mx.array, seed: int, position: int, temperature: float, stream: int = DRAW) -> mx.array:
-    """One token a row, uint32 (rows,): row i is drawn with the noise of `position + i`.
+    """One token a row, uint32 (rows,): row i is drawn with the noise of `position + i`."""
+    return draw_at(logp, seed, range(position, position + logp.shape[0]), temperature, stream)
+
+
+def draw_at(logp: mx.array, seed: int, positions: Sequence[int], temperature: float, stream: int = DRAW) -> mx.array:
+    """One token a row, uint32 (rows,), each drawn with the noise of its position.
 
     argmax(log p + Gumbel) is a sample from p (the Gumbel-max trick); at temperature 0 it is argmax(log p).
     """
     if temperature > 0:
-        rows, size = logp.shape
-        logp = logp + mx.stack([gumbel(seed, position + i, size, stream) for i in range(rows)])
+        size = logp.shape[-1]
+        logp = logp + mx.stack([gumbel(seed, position, size, stream) for position in positions])
     return mx.argmax(logp, axis=-1)

@@ -50,13 +50,14 @@ class Target:
         the keys and values are kept in `kv_bits` bits. Raises `Problem` if the model cannot work with that."""
         self.model = model
         self._forward: Callable[..., Any] = forward or model
-        self._kv_bits, self._kv_start = kv_bits, kv_start
+        self.kv_bits, self._kv_start = kv_bits, kv_start
         if kv_bits is not None:
             try_quantized(model, kv_bits)
         self.caches = Caches(model)
         self.tokens: list[int] = []
         self._marks: list[Mark] = []
         self.hidden: Hidden | None = None  # set where a drafter reads the states
+        self.trees = False  # set where passes over trees were tried (tree.able)
         # Shapes are known before anything is computed, so this pass costs nothing.
         self.vocabulary = int(model(mx.zeros((1, 1), mx.uint32)).shape[-1])
 
@@ -99,14 +100,14 @@ class Target:
     def uniform(self) -> int:
         """Rows that the next pass may have if all are to see what a plain pass would: the keys and values are
         quantized between two passes, not within one."""
-        if self._kv_bits is None or self.caches.length >= self._kv_start:
+        if self.kv_bits is None or self.caches.length >= self._kv_start:
             return 1 << 30
         return self._kv_start - self.caches.length
 
     def _quantize(self) -> None:
         """Keep the keys and values in few bits, if it is time to."""
-        if self._kv_bits is not None and self.caches.length >= self._kv_start:
-            self.caches.quantize(self._kv_bits)
+        if self.kv_bits is not None and self.caches.length >= self._kv_start:
+            self.caches.quantize(self.kv_bits)
 
     def _pass(self, rows: mx.array) -> mx.array:
         self._quantize()
@@ -164,6 +165,16 @@ class Target:
         del self.tokens[length:]
         if tail:
             self.tokens[length - len(tail) :] = tail
+
+    def pick(self, start: int, rows: Sequence[int]) -> None:
+        """Of the last pass, which began at `start`, keep these rows; `keep` names their tokens."""
+        if list(rows) == list(range(len(rows))):
+            self.keep(start + len(rows))
+            return
+        self.caches.pick(start, rows)
+        if self.hidden:
+            self.hidden.pick(start, list(rows))
+        del self.tokens[self.caches.length :]
 
     def reset(self) -> None:
         """Forget everything."""

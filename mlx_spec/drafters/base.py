@@ -29,11 +29,25 @@ class Offer:
 class Draft:
     """Drafted tokens, on the device: uint32 (n,). `logq` (n, vocabulary) is the law that they were really
     drawn from; None means that they are deterministic (or coupled to the target's own noise). `sureness` has the
-    drafter's own probability of each token, where the host knows it."""
+    drafter's own probability of each token of the chain, where the host knows it.
+
+    A draft is a chain; behind it `sides` may follow, tokens that might come instead of one of the chain: for each the
+    place in the chain (0 the first) and the drafter's probability for it."""
 
     tokens: mx.array
     logq: mx.array | None = None
     sureness: tuple[float, ...] = ()
+    sides: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def chain(self) -> int:
+        """Tokens of the chain."""
+        return int(self.tokens.shape[0]) - len(self.sides)
+
+    @property
+    def parents(self) -> list[int]:
+        """For each row of the pass that checks the draft the row that it follows; the newest token is row 0."""
+        return [-1, *range(self.chain), *(place for place, _ in self.sides)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,8 @@ class Context:
     seed: int
     coupled: bool  # True: sampled drafts use the target's noise (rule `match`)
     goes_on: Callable[[Sequence[float]], bool] | None = None  # see `Drafter.stops`
+    # Which of these (place, probability) are worth a row beside a chain with these probabilities; None: no trees here.
+    sides: Callable[[Sequence[float], Sequence[tuple[int, float]]], list[tuple[int, float]]] | None = None
 
 
 class Drafter(Protocol):

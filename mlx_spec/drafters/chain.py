@@ -30,6 +30,7 @@ def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None],
     ids: list[mx.array] = []
     laws: list[mx.array] = []
     sure: list[mx.array] = []
+    others: list[tuple[mx.array, mx.array]] = []  # at each place the second choice, and its probability
     read: list[float] = []
     for i in range(n):
         if context.goes_on and len(read) < len(sure) - late:
@@ -39,9 +40,11 @@ def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None],
         logits = step(i, ids[-1] if ids else None)[:, :vocabulary]
         counts = history.counts(mx.concatenate(ids) if ids else None)
         logp = process(logits, settings, None if counts is None else counts[-1:])
+        noisy = logp
         if settings.temperature > 0:
             noise = gumbel(context.seed, position + i, vocabulary, DRAW if context.coupled else DRAFT)
-            token = mx.argmax(logp + noise[: logp.shape[-1]], axis=-1)
+            noisy = logp + noise[: logp.shape[-1]]
+            token = mx.argmax(noisy, axis=-1)
             if not context.coupled:
                 missing = vocabulary - logp.shape[-1]
                 laws.append(mx.pad(logp, [(0, 0), (0, missing)], constant_values=-mx.inf))
@@ -49,10 +52,19 @@ def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None],
             token = mx.argmax(logp, axis=-1)
         ids.append(token)
         sure.append(sureness(logp, token))
-        mx.async_eval(token, sure[-1])
+        if context.sides:
+            second = mx.argmax(mx.put_along_axis(noisy, token[:, None], mx.array(-mx.inf), axis=-1), axis=-1)
+            others.append((second, sureness(logp, second)))
+            mx.async_eval(token, sure[-1], *others[-1])
+        else:
+            mx.async_eval(token, sure[-1])
     if context.goes_on:
-        read += [_number(s) for s in sure[len(read) : len(sure) - late]]
-    return Draft(mx.concatenate(ids), mx.concatenate(laws) if laws else None, tuple(read))
+        read += [_number(s) for s in sure[len(read) : len(sure) - (0 if context.sides else late)]]
+    sides: list[tuple[int, float]] = []
+    if context.sides and len(read) == len(ids):
+        sides = context.sides(read, [(place, _number(chance)) for place, (_, chance) in enumerate(others)])
+    tokens = mx.concatenate([*ids, *(others[place][0] for place, _ in sides)])
+    return Draft(tokens, mx.concatenate(laws) if laws else None, tuple(read), tuple(sides))
 
 
 def _number(one: mx.array) -> float:

@@ -70,6 +70,10 @@ def tame(draft: Draft, n: int, vocabulary: int) -> tuple[Draft, mx.array]:
     if draft.tokens.ndim != 1 or (draft.logq is not None and draft.logq.shape != (draft.tokens.shape[0], vocabulary)):
         laws = "" if draft.logq is None else f" with laws of shape {draft.logq.shape}"
         raise ValueError(f"its draft has the shape {draft.tokens.shape}{laws}")
+    sides = draft.sides
+    if sides and (draft.logq is not None or draft.chain > n or not all(0 <= p < draft.chain for p, _ in sides)):
+        raise ValueError("its tree is none")
+    n += len(sides)
     tokens = draft.tokens[:n].astype(mx.uint32)
     bad = mx.any(tokens >= vocabulary)
     tokens = mx.minimum(tokens, vocabulary - 1)
@@ -79,4 +83,4 @@ def tame(draft: Draft, n: int, vocabulary: int) -> tuple[Draft, mx.array]:
         broken = mx.any(mx.isnan(logq) | (logq > 1e-3), axis=-1, keepdims=True)
         bad = bad | mx.any(broken)
         logq = mx.where(broken, -mx.inf, logq)
-    return Draft(tokens, logq, draft.sureness[:n]), bad
+    return Draft(tokens, logq, draft.sureness[:n], sides), bad
