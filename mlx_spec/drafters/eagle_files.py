@@ -28,7 +28,7 @@ from ..files import replacing
 from .eagle_head import EagleHead, Shape, default_taps
 
 Array = np.ndarray[Any, Any]
-IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t", "verifier_", "lm_head.bias")
+IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t", "lm_head.bias")  # ends of names; the mappings are read apart
 OTHER = "Choose a drafter that was made for this model."
 
 
@@ -106,7 +106,7 @@ def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
     config, layout = _config(folder)
     tensors = tensors_of(folder)
     taps, layout = _taps(config, layout, layers)
-    names = {_own(n): v for n, v in tensors.items() if not any(i in n for i in IGNORED)}
+    names = {_own(n): v for n, v in tensors.items() if not n.endswith(IGNORED) and "verifier_" not in n}
     if "fc.weight" not in names:
         raise Problem(f"The drafter in {folder} is no EAGLE head: it has no fc.weight.", OTHER)
     shape = _shape(config, taps, names, folder, hidden)
