@@ -18,10 +18,11 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from .anatomy import Anatomy, Taps, weight_bytes
-from .drafters import eagle_files
+from .drafters import eagle_files, medusa_files
 from .drafters.base import Drafter
 from .drafters.eagle import Eagle
 from .drafters.feature import FeatureDrafter
+from .drafters.medusa import Medusa
 from .events import Problem
 from .hidden import Hidden
 from .target import Target
@@ -94,9 +95,20 @@ def build_eagle(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafte
     return FeatureDrafter("eagle3", head, target, weight_bytes(loaded.head) / max(weight_bytes(target.model), 1))
 
 
+def build_medusa(folder: Path, target: Target, anatomy: Anatomy) -> Medusa:
+    loaded = medusa_files.read(folder, hidden=anatomy.width, vocabulary=target.vocabulary)
+    want(target, anatomy, (len(anatomy.layers),))
+    return Medusa(loaded.heads, loaded.ids, target, anatomy)
+
+
 # A kind of head is one line in each: how its settings tell it, and what makes a drafter of its folder.
-TOLD_BY: dict[str, Callable[[dict[str, Any]], bool]] = {}
-BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {"eagle3": build_eagle}
+TOLD_BY: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "medusa": lambda config: "medusa_num_heads" in config,
+}
+BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {
+    "eagle3": build_eagle,
+    "medusa": build_medusa,
+}
 
 
 def load(folder: Path, target: Target, anatomy: Anatomy) -> Drafter:

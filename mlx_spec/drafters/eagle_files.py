@@ -251,7 +251,7 @@ def tensors_of(folder: Path) -> dict[str, mx.array]:
         if not files:
             from .tensors_of_bin import tensors_of_bin
 
-            for file in sorted(folder.glob("*.bin")):
+            for file in sorted([*folder.glob("*.bin"), *folder.glob("medusa*.pt")]):
                 found |= tensors_of_bin(file)
     except (OSError, RuntimeError, ValueError) as e:
         raise Problem(f"The drafter's weights in {folder} cannot be read: {e}.", "Fetch it again.") from e
