@@ -236,12 +236,19 @@ def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     command = commands.add_parser(
         "train",
         help="make a drafter for a model, on this machine",
-        description="Train a small head (EAGLE-3) that drafts for a model, on what the model itself writes. It is used "
-        "from the next load on. A run that was broken off goes on where it was.",
+        description="Train a small head (EAGLE-3 or Medusa) that drafts for a model, on what the model itself writes. "
+        "It is used from the next load on. A run that was broken off goes on where it was.",
     )
     command.add_argument("--model", required=True, metavar="M", help=MODEL_HELP)
     command.add_argument("--dtype", choices=("stored", "float32"), help="of the model's weights, as for generate")
     group = command.add_argument_group("training")
+    group.add_argument(
+        "--kind",
+        choices=("eagle3", "medusa"),
+        default="eagle3",
+        help="of head: eagle3 drafts token after token and guesses better, medusa drafts them all at once and costs "
+        "less; both learn from the same answers (default: eagle3)",
+    )
     group.add_argument(
         "--minutes", type=float, default=120.0, metavar="N", help="time for all of it, answers included (default: 120)"
     )
@@ -256,7 +263,12 @@ def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         '{"messages": [{"role": ..., "content": ...}, ...]}',
     )
     group.add_argument("--disk", type=float, default=8.0, metavar="GB", help="room for the model's states (default: 8)")
-    group.add_argument("--out", type=Path, metavar="FOLDER", help="where the head goes (default: where it is found)")
+    group.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="where the head goes; one of kind medusa to FOLDER-medusa (default: where it is found)",
+    )
     group.add_argument("--again", action="store_true", help="forget an earlier run, and start anew")
     group.add_argument("--on-battery", action="store_true", help="go on without mains (default: wait for it)")
     command.set_defaults(run=_run(".train"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -34,8 +33,8 @@ def run(options: Namespace) -> int:
         progress("read", options.model)
         model, tokenizer, config = load_model(target, options.dtype)
         folder = options.out or heads()[0] / target.name
-        if options.again and (folder / "run").exists():
-            shutil.rmtree(folder / "run")
+        if options.again:
+            loop.forget(folder, options.kind)
         found = loop.train(
             model,
             tokenizer,
@@ -43,6 +42,7 @@ def run(options: Namespace) -> int:
             folder,
             name=target.name,
             minutes=options.minutes,
+            kind=options.kind,
             prompts=prompts(options.prompts) if options.prompts else (),
             given=texts(options.texts, tokenizer, loop.LENGTH) if options.texts else (),
             disk=int(options.disk * 1e9),
@@ -56,8 +56,8 @@ def run(options: Namespace) -> int:
         print(f"  {depth} token{'s' if depth > 1 else ' '}  before {before:6.1%}  after {after:6.1%}")
     print(f"Tokens a pass that a chain of {len(found.after)} would give: {1 + sum(found.after):.2f}")
     print(f"{found.steps:,} steps over {found.tokens:,} tokens in {found.seconds / 60:.0f} minutes.")
-    size = (folder / "model.safetensors").stat().st_size
-    print(f"The drafter eagle3 of {target.name} is in {folder} ({size / 1e6:.1f} MB).")
+    size = (found.folder / "model.safetensors").stat().st_size
+    print(f"The drafter {options.kind} of {target.name} is in {found.folder} ({size / 1e6:.1f} MB).")
     return 0
 
 

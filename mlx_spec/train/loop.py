@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,12 +26,12 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_map, tree_unflatten
 
 from ..anatomy import Anatomy, Taps, dissect
-from ..drafters import eagle_files
-from ..drafters.eagle_head import EagleHead, default_taps
+from ..drafters import eagle_files, medusa_files
+from ..drafters.eagle_head import default_taps
 from ..events import Problem
 from ..files import replacing
 from ..heads import mark
-from . import eagle
+from . import eagle, medusa
 from .answers import Array, Shard, template, write
 from .data import Texts, frequent, shuffled
 from .questions import questions
@@ -46,6 +47,25 @@ HELD_OUT = 1 / 16  # of the first shard's rows at least 8
 CHECKPOINT_S = 300.0
 
 Report = Callable[[str, float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of drafter that can be trained: how it begins, what it learns from a batch, which chains it keeps to, how
+    it is written. `learned` and `measured` are tokens of a chain."""
+
+    fresh: Callable[[Anatomy, Array, dict[str, Any]], nn.Module]
+    loss: Callable[[Any, eagle.Teacher, eagle.Batch, int], mx.array]
+    holds: Callable[[Any, eagle.Teacher, eagle.Batch, int], tuple[Array, int]]
+    write: Callable[[Path, Any, Array, int, dict[str, Any]], None]
+    learned: int
+    measured: int
+
+
+KINDS: dict[str, Kind] = {
+    "eagle3": Kind(eagle.fresh, eagle.loss, eagle.holds, eagle_files.write, DEPTH, DEPTH + 1),
+    "medusa": Kind(medusa.fresh, medusa.loss, medusa.holds, medusa_files.write, medusa.HEADS, medusa.HEADS),
+}
 
 
 @dataclass(slots=True)
@@ -83,14 +103,15 @@ def train(
     minutes: float,
     prompts: Sequence[str] = (),
     given: Sequence[Shard] = (),
+    kind: str = "eagle3",
     seed: int = 0,
     disk: int = 8 << 30,
     report: Report = lambda stage, done, note: None,
     wait: Callable[[], bool] = lambda: False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Train an EAGLE-3 head for `model` in at most `minutes`, answers included; the head is written to `folder`, what
-    the run needs to go on to `folder`/run.
+    """Train a drafter for `model` in at most `minutes`, answers included; it is written to `place_of(folder, kind)`,
+    what the run needs to go on to `folder`/run. All kinds learn from the same answers.
 
     `prompts` are asked besides the questions that come along; `given` are texts to learn from besides the answers.
     `wait` is asked between steps: while it is true (on battery, say) nothing is done and no time is counted.
@@ -109,19 +130,35 @@ def train(
     run.mkdir(parents=True, exist_ok=True)
     taps = Taps(anatomy, default_taps(len(anatomy.layers)))
     try:
-        state = _state(run)
+        state = _state(run, kind)
         texts = Texts(run, disk)
         for shard in given[texts.shards :]:
             texts.add(shard)
-        _write_answers(model, anatomy, taps, tokenizer, texts, state, clock, prompts, len(given), seed, report)
-        _keep_state(run, state)
-        return _learn(anatomy, taps, texts, config, folder, state, clock, name, tokenizer, seed, report)
+        earlier = _written_for_others(run, kind)
+        _write_answers(model, anatomy, taps, tokenizer, texts, state, earlier, clock, prompts, len(given), seed, report)
+        _keep_state(run, state, kind)
+        return _learn(anatomy, taps, texts, config, folder, state, clock, name, kind, tokenizer, seed, report)
     except OSError as e:
         raise Problem(
             f"The training cannot write to {run}: {e.strerror or e}.", "Make room, and start it again."
         ) from e
     finally:
         taps.remove()
+
+
+def place_of(folder: Path, kind: str) -> Path:
+    """Where a drafter of this kind is written: a folder each, beside the run whose answers they share."""
+    whole = folder.resolve()  # "." has no name
+    return folder if kind == "eagle3" else whole.with_name(f"{whole.name}-{kind}")
+
+
+def forget(folder: Path, kind: str) -> None:
+    """The next run of this kind begins anew: with its answers, too, if no other kind has learned from them."""
+    run = folder / "run"
+    for path in (_state_file(run, kind), _checkpoint(run, kind)):
+        path.unlink(missing_ok=True)
+    if run.exists() and not any(_state_file(run, other).exists() for other in KINDS):
+        shutil.rmtree(run)
 
 
 @dataclass(slots=True)
@@ -148,18 +185,20 @@ def _write_answers(
     tokenizer: Any,
     texts: Texts,
     state: State,
+    earlier: float,
     clock: Clock,
     prompts: Sequence[str],
     given: int,
     seed: int,
     report: Report,
 ) -> None:
+    """A third of the time goes into answers, less what other kinds' runs have spent on them (`earlier`)."""
     form = template(tokenizer)
 
     def encode(text: str) -> list[int]:
         return [int(t) for t in tokenizer.encode(text, add_special_tokens=False)]
 
-    room = clock.budget * WRITING
+    room = clock.budget * WRITING - earlier
     while clock.go() and (state.wrote_s < room or not texts.rows):
         number = texts.shards
         began = time.perf_counter()
@@ -191,25 +230,26 @@ def _learn(
     state: State,
     clock: Clock,
     name: str,
+    kind: str,
     tokenizer: Any,
     seed: int,
     report: Report,
 ) -> Trained:
-    run = folder / "run"
+    run, what = folder / "run", KINDS[kind]
     vocabulary = int(anatomy.head(mx.zeros((1, 1, anatomy.width))).shape[-1])
     spoken = _spoken(run, texts, vocabulary, tokenizer, state)
     teacher = eagle.teacher(anatomy, spoken, vocabulary)
     mx.random.seed(seed)
-    head = eagle.fresh(anatomy, spoken, config.get("text_config", config))
+    head = what.fresh(anatomy, spoken, config.get("text_config", config))
     optimizer = optim.AdamW(learning_rate=RATE, betas=[0.9, 0.95], weight_decay=0.0)
     optimizer.init(head.trainable_parameters())
     held = list(range(max(8, int(min(texts.rows, ROWS) * HELD_OUT))))
     rows = [r for r in range(texts.rows) if r not in set(held)] or held
     if not state.before:
         report("measure", 0.0, "held-out texts, before")
-        state.before = measure(head, teacher, texts, anatomy, taps, held)
-    _restore(run, head, optimizer)
-    graded = side_by_side(nn.value_and_grad(head, lambda batch: eagle.loss(head, teacher, batch, DEPTH)))
+        state.before = measure(what, head, teacher, texts, anatomy, taps, held)
+    _restore(_checkpoint(run, kind), head, optimizer)
+    graded = side_by_side(nn.value_and_grad(head, lambda batch: what.loss(head, teacher, batch, what.learned)))
     budget = max(clock.budget - state.wrote_s, 1.0)
     kept_at = time.perf_counter()
     batches = shuffled(rows, min(TOGETHER, len(rows)), seed + state.step)
@@ -238,11 +278,11 @@ def _learn(
             state.losses.append(round(float(np.mean(recent)), 4))
             recent.clear()
         if time.perf_counter() - kept_at > CHECKPOINT_S:
-            _keep(run, head, optimizer, state)
+            _keep(run, head, optimizer, state, kind)
             kept_at = time.perf_counter()
-    _keep(run, head, optimizer, state)
+    _keep(run, head, optimizer, state, kind)
     report("measure", 1.0, "held-out texts, after")
-    after = measure(head, teacher, texts, anatomy, taps, held)
+    after = measure(what, head, teacher, texts, anatomy, taps, held)
     about = {
         "outrider": {
             "target": name,
@@ -254,8 +294,9 @@ def _learn(
             "share_of_text_it_can_say": state.spoken_share,
         }
     }
-    eagle_files.write(folder, head, spoken.astype(np.int64), vocabulary, about)
-    return Trained(folder, state.before, after, state.step, texts.tokens, state.spent_s + state.wrote_s)
+    place = place_of(folder, kind)
+    what.write(place, head, spoken.astype(np.int64), vocabulary, about)
+    return Trained(place, state.before, after, state.step, texts.tokens, state.spent_s + state.wrote_s)
 
 
 def side_by_side(graded: Callable[[eagle.Batch], Any]) -> Callable[[eagle.Batch], Any]:
@@ -295,22 +336,30 @@ def rate(step: int, done: float) -> float:
 
 
 def measure(
-    head: EagleHead, teacher: eagle.Teacher, texts: Texts, anatomy: Anatomy, taps: Taps, rows: Sequence[int]
+    what: Kind,
+    head: nn.Module,
+    teacher: eagle.Teacher,
+    texts: Texts,
+    anatomy: Anatomy,
+    taps: Taps,
+    rows: Sequence[int],
 ) -> tuple[float, ...]:
     """The share of chains in the texts `rows` that a greedy draft keeps to 1, 2, ... tokens."""
-    kept, chains = np.zeros(DEPTH + 1, np.int64), 0
+    kept, chains = np.zeros(what.measured, np.int64), 0
     for i in range(0, len(rows), TOGETHER):
-        found, count = eagle.holds(head, teacher, texts.batch(rows[i : i + TOGETHER], anatomy, taps), DEPTH + 1)
+        found, count = what.holds(head, teacher, texts.batch(rows[i : i + TOGETHER], anatomy, taps), what.measured)
         kept, chains = kept + found, chains + count
         mx.clear_cache()
     return tuple(round(float(k) / max(chains, 1), 4) for k in kept)
 
 
 def _spoken(run: Path, texts: Texts, vocabulary: int, tokenizer: Any, state: State) -> Array:
-    """The tokens that the head can say: chosen once for a run."""
+    """The tokens that the head can say: chosen once for all kinds of a run."""
     path = run / "spoken.npy"
     if path.exists():
         chosen: Array = np.load(path)
+        if not state.spoken_share:
+            state.spoken_share = float(np.isin(texts.ids[texts.mine], chosen).sum() / max(texts.mine.sum(), 1))
         return chosen
     found, state.spoken_share = frequent(texts, SPOKEN, vocabulary, [int(t) for t in tokenizer.eos_token_ids])
     with replacing(path) as part, part.open("wb") as file:
@@ -318,9 +367,22 @@ def _spoken(run: Path, texts: Texts, vocabulary: int, tokenizer: Any, state: Sta
     return found
 
 
-def _state(run: Path) -> State:
+def _state_file(run: Path, kind: str) -> Path:
+    return run / ("state.json" if kind == "eagle3" else f"state-{kind}.json")
+
+
+def _checkpoint(run: Path, kind: str) -> Path:
+    return run / ("checkpoint" if kind == "eagle3" else f"checkpoint-{kind}")
+
+
+def _written_for_others(run: Path, kind: str) -> float:
+    """Seconds that other kinds' runs have spent on the answers."""
+    return sum(_state(run, other).wrote_s for other in KINDS if other != kind)
+
+
+def _state(run: Path, kind: str) -> State:
     try:
-        state = State(**json.loads((run / "state.json").read_text("utf-8")))
+        state = State(**json.loads(_state_file(run, kind).read_text("utf-8")))
     except FileNotFoundError:
         return State()
     except (ValueError, TypeError) as e:
@@ -329,31 +391,30 @@ def _state(run: Path) -> State:
     return state
 
 
-def _keep_state(run: Path, state: State) -> None:
-    with replacing(run / "state.json") as part:
+def _keep_state(run: Path, state: State, kind: str) -> None:
+    with replacing(_state_file(run, kind)) as part:
         part.write_text(json.dumps(asdict(state)), "utf-8")
 
 
-def _keep(run: Path, head: EagleHead, optimizer: optim.Optimizer, state: State) -> None:
+def _keep(run: Path, head: nn.Module, optimizer: optim.Optimizer, state: State, kind: str) -> None:
     """A checkpoint: weights and optimizer in one file, then the state that belongs to them."""
     tensors: dict[str, mx.array] = {f"head.{n}": v for n, v in dict(tree_flatten(head.parameters())).items()}
     tensors |= {f"optimizer.{n}": v for n, v in dict(tree_flatten(optimizer.state)).items()}
-    with replacing(run / "checkpoint") as part:
+    with replacing(_checkpoint(run, kind)) as part:
         saved = part.with_name(part.name + ".safetensors")
         mx.save_safetensors(str(saved), tensors)
         saved.replace(part)
-    _keep_state(run, state)
+    _keep_state(run, state, kind)
 
 
-def _restore(run: Path, head: EagleHead, optimizer: optim.Optimizer) -> None:
-    path = run / "checkpoint"
+def _restore(path: Path, head: nn.Module, optimizer: optim.Optimizer) -> None:
     if not path.exists():
         return
     try:
         tensors: Any = mx.load(str(path), format="safetensors")
         parts = {
-            kind: [(n.removeprefix(kind), v) for n, v in tensors.items() if n.startswith(kind)]
-            for kind in ("head.", "optimizer.")
+            of: [(n.removeprefix(of), v) for n, v in tensors.items() if n.startswith(of)]
+            for of in ("head.", "optimizer.")
         }
         head.update(tree_unflatten(parts["head."]))
         optimizer.state = tree_unflatten(parts["optimizer."])
