@@ -24,7 +24,6 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_unflatten
 
 from . import apple, tree
 from .anatomy import Anatomy, dissect, weight_bytes
@@ -48,41 +47,13 @@ from .events import (
     SamplingSettings,
 )
 from .files import replacing
+from .precision import has_gpu, widen
 from .processors import LogitsProcessor, Processors
 from .replies import Replies, tokenizer_hash
 from .target import Target
 
 DEFAULT_CONTEXT = 8192  # where a model does not say
 KV_START = 5000  # tokens before keys and values are quantized, as in mlx-lm
-
-
-def widen(model: nn.Module) -> None:
-    """Turn a model's weights into float32 in place, quantized ones included.
-
-    For machines on which mlx has no GPU (quantized products are slow there) and for checks of exactness.
-    """
-    model.set_dtype(mx.float32)
-    wide: list[tuple[str, nn.Module]] = []
-    for path, module in model.named_modules():
-        if isinstance(module, (nn.QuantizedLinear, nn.QuantizedEmbedding)):
-            shape = {"group_size": module.group_size, "bits": module.bits, "mode": module.mode}
-            weight = mx.dequantize(module.weight, module.scales, module.get("biases"), **shape)
-            weight = weight.astype(mx.float32)
-            if isinstance(module, nn.QuantizedEmbedding):
-                new: nn.Module = nn.Embedding(1, 1)
-            else:
-                new = nn.Linear(1, 1, bias="bias" in module)
-                if "bias" in module:
-                    new.bias = module.bias
-            new.weight = weight
-            mx.eval(weight)
-            wide.append((path, new))
-    if wide:
-        model.update_modules(tree_unflatten(wide))
-
-
-def has_gpu() -> bool:
-    return bool(mx.default_device() != mx.Device(mx.cpu))
 
 
 def load_model(folder: Path, dtype: str | None = None) -> tuple[nn.Module, Any, dict[str, Any]]:

@@ -211,7 +211,8 @@ def prepare(
     import models
     from models import memory
 
-    from .engine import context_length, has_gpu
+    from .engine import context_length
+    from .precision import has_gpu
 
     target = models.locate(model, progress)
     second = models.locate(draft, progress) if draft else None

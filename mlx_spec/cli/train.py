@@ -20,7 +20,8 @@ def run(options: Namespace) -> int:
     from models import memory
     from models.paths import heads
 
-    from ..engine import has_gpu, load_model
+    from ..engine import load_model
+    from ..precision import has_gpu
     from ..train import loop
     from ..train.given import prompts, texts
 

@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 
 from ..anatomy import Anatomy
+from ..precision import suit
 from .eagle_files import Loaded
 from .feature import spread
 
@@ -20,10 +21,7 @@ class Eagle:
         self.taps, self.depth = loaded.head.shape.taps, loaded.head.shape.layers
         own = getattr(loaded.head, "embed_tokens", None)
         self._embedding = anatomy.embedding if own is None else own
-        # Float16 is too small for the states of some models; what reads them computes as they are, or in bfloat16.
-        dtype = anatomy.embedding(mx.zeros((1,), mx.uint32)).dtype
-        self._dtype = mx.float32 if dtype == mx.float32 else mx.bfloat16
-        self.head.set_dtype(self._dtype)
+        self._dtype = suit(self.head, anatomy.embedding(mx.zeros((1,), mx.uint32)).dtype)
         self._spread = spread(None if loaded.ids is None else mx.array(loaded.ids), vocabulary)
 
     def fuse(self, states: Sequence[mx.array]) -> mx.array:

@@ -21,6 +21,7 @@ import mlx.nn as nn
 
 from ..anatomy import Anatomy, project, some_rows, weight_bytes
 from ..hidden import Hidden
+from ..precision import suit
 from ..sampling import History
 from ..target import Target
 from .base import Context, Draft, Offer
@@ -80,9 +81,7 @@ class Medusa:
         self.heads, self._target, self._anatomy = heads, target, anatomy
         self._place = len(anatomy.layers)
         self._own = anatomy.embedding(mx.zeros((1,), mx.uint32)).dtype
-        # As for EAGLE: float16 is too small for what some models think.
-        self._dtype = mx.float32 if self._own == mx.float32 else mx.bfloat16
-        heads.set_dtype(self._dtype)
+        self._dtype = suit(heads, self._own)
         self._spread = spread(None if ids is None else mx.array(ids), target.vocabulary)
         self._rows = anatomy.projection if ids is None else some_rows(anatomy.projection, mx.array(ids))
         read = weight_bytes(heads) + (weight_bytes(self._rows) if heads.shared else 0)

@@ -96,7 +96,7 @@ def test_weights_survive(tmp_path: Path, arch: str, kind: str) -> None:
     from mlx.utils import tree_flatten
     from mlx_lm import utils
 
-    from mlx_spec.engine import widen
+    from mlx_spec.precision import widen
 
     truth = write_gguf(tmp_path / "tiny.gguf", arch, KIND[kind])
     folder = locate(str(tmp_path / "tiny.gguf"))
