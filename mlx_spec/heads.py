@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import mlx.core as mx
-from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.models.cache import make_prompt_cache
 
 from .anatomy import Anatomy, Taps, weight_bytes
 from .drafters import eagle_files, medusa_files
@@ -142,12 +142,22 @@ TEXTS = (
 )
 
 
+@runtime_checkable
+class Guesses(Protocol):
+    """A drafter whose first guesses over a whole text can be had at once."""
+
+    @property
+    def taps(self) -> tuple[int, ...]: ...
+
+    def guesses(self, ids: Sequence[int], states: Sequence[mx.array]) -> mx.array: ...
+
+
 def agreement(drafter: Drafter, target: Target, tokenizer: Any, anatomy: Anatomy | None) -> float | None:
     """The share of places in twenty short texts where the head's first guess is what the target would write there.
-    None where the drafter's guesses cannot be read this way."""
-    if anatomy is None or not isinstance(drafter, FeatureDrafter):
+    None where the drafter's guesses cannot be had this way."""
+    if anatomy is None or not isinstance(drafter, Guesses):
         return None
-    head, taps = drafter.head, Taps(anatomy, drafter.head.taps)
+    taps = Taps(anatomy, drafter.taps)
     right = total = 0
     try:
         for text in TEXTS:
@@ -158,9 +168,7 @@ def agreement(drafter: Drafter, target: Target, tokenizer: Any, anatomy: Anatomy
             states = taps.take()
             if states is None:
                 return None
-            hidden = head.fuse([s[:, :-1] for s in states])
-            rows, _ = head(head.embed(mx.array([ids[1:]])), hidden, [KVCache() for _ in range(head.depth)])
-            guesses = mx.argmax(head.say(rows[0]), axis=-1)
+            guesses = drafter.guesses(ids, [s[0] for s in states])
             right += int(mx.sum(guesses == mx.argmax(logits[1:], axis=-1)).item())  # type: ignore[arg-type]
             total += len(ids) - 1
     finally:

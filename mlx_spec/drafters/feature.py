@@ -95,6 +95,17 @@ class FeatureDrafter:
 
         return draft_chain(context, n, step)
 
+    @property
+    def taps(self) -> tuple[int, ...]:
+        return self.head.taps
+
+    def guesses(self, ids: Sequence[int], states: Sequence[mx.array]) -> mx.array:
+        """For a text of n tokens with its states (n, D) the first guess (n - 1,) after each token but the first."""
+        hidden = self.head.fuse([s[None, :-1] for s in states])
+        embedded = self.head.embed(mx.array([list(ids[1:])], mx.uint32))
+        rows, _ = self.head(embedded, hidden, [KVCache() for _ in range(self.head.depth)])
+        return mx.argmax(self.head.say(rows[0]), axis=-1)
+
     def settle(self, drafted: Sequence[int]) -> None:
         """The guesses' rows go before the next proposal."""
 

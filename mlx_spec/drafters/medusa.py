@@ -105,6 +105,16 @@ class Medusa:
         logits = self.say(state.astype(self._dtype), min(n, len(self.heads.heads)))
         return draft_chain(context, len(logits), lambda i, token: self._spread(logits[i]))
 
+    @property
+    def taps(self) -> tuple[int, ...]:
+        return (self._place,)
+
+    def guesses(self, ids: Sequence[int], states: Sequence[mx.array]) -> mx.array:
+        """For a text of n tokens with its states (n, D) the first guess (n - 1,) after each token but the first."""
+        rows = states[0][:-1].astype(self._dtype)
+        found = mx.concatenate([self._spread(self.say(rows[i : i + 1], 1)[0]) for i in range(rows.shape[0])])
+        return mx.argmax(found, axis=-1)
+
     def say(self, state: mx.array, n: int) -> list[mx.array]:
         """Logits (1, Vd) of each of the first `n` heads after `state` (1, D), not yet evaluated. The target's rows
         are read once for all heads that need them."""
