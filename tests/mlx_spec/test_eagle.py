@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 
+from mlx_spec import heads, target
 from mlx_spec.anatomy import Taps
 from mlx_spec.drafters import eagle_files
 from mlx_spec.drafters.eagle_head import EagleHead, Shape
 from mlx_spec.drafters.feature import FeatureDrafter
 from mlx_spec.engine import Engine, load_engine
 from mlx_spec.events import DrafterSettings, Message, Round, SamplingSettings
+from mlx_spec.hidden import Hidden
 
 from .tiny import tiny_llama
 
@@ -87,3 +90,46 @@ def test_rows_are_those_of_a_fresh_read(engine: Engine) -> None:
     engine.target.model(mx.array([known[:n]]))
     for ours, theirs in zip(states, taps.take(), strict=True):
         np.testing.assert_allclose(np.array(ours), np.array(theirs[0]), atol=2e-3, rtol=1e-3)
+
+
+def test_a_conversation_goes_on(engine: Engine) -> None:
+    """A second turn, and an edited first one: the rows that the texts share are kept, the others go."""
+    sampling = SamplingSettings(max_tokens=20, seed=4)
+    eagle = DrafterSettings(("eagle3",), adaptive=False, max_draft=3)
+    drafter = engine.drafters["eagle3"]
+    assert isinstance(drafter, FeatureDrafter)
+    first = [*PROMPT, Message("assistant", "six seven"), Message("user", "and then")]
+    edited = [Message("user", "one two nine"), Message("assistant", "ten"), Message("user", "and then")]
+    for messages in (PROMPT, first, edited):
+        drafted = [t for e in engine.generate(messages, sampling, eagle) if isinstance(e, Round) for t in e.tokens]
+        assert drafter._places == list(range(len(drafter._places)))
+        again = Engine(engine.target.model, engine.tokenizer)
+        plain = again.generate(messages, sampling, DrafterSettings(()))
+        assert drafted == [t for e in plain if isinstance(e, Round) for t in e.tokens]
+
+
+def test_old_rows_may_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long text only the last states are kept: the head reads from there on, and the text stays."""
+    monkeypatch.setattr(heads, "Hidden", partial(Hidden, most=40))
+    monkeypatch.setattr(target.Target.prefill, "__defaults__", (16,))
+    make_head(tmp_path / "head")
+    engine = load_engine(tiny_llama(tmp_path / "target", layers=6), head=tmp_path / "head")
+    prompt = [5 + i % 90 for i in range(150)]
+    sampling = SamplingSettings(max_tokens=40, seed=4)
+
+    def write(names: tuple[str, ...]) -> list[int]:
+        engine.reset()
+        events = engine.generate(prompt, sampling, DrafterSettings(names, adaptive=False, max_draft=3))
+        return [t for e in events if isinstance(e, Round) for t in e.tokens]
+
+    assert write(("eagle3",)) == write(())
+    engine.reset()
+    write(("eagle3",))
+    drafter = engine.drafters["eagle3"]
+    assert isinstance(drafter, FeatureDrafter)
+    assert drafter._places[0] > 90
+    hidden = engine.target.hidden
+    assert hidden is not None
+    assert hidden.stop - hidden.start < 60
+    with pytest.raises(LookupError, match="not known"):
+        hidden.rows(0, 4, hidden.wanted)
