@@ -27,6 +27,7 @@ from desktop.settings import (
     SYSTEM_PROMPT,
     Settings,
 )
+from desktop.shelf import Shelf
 from desktop.store import ChatRow, MessageRow, Store
 from mlx_spec.events import (
     DrafterSettings,
@@ -102,6 +103,8 @@ class Conversation(QObject):
     def __init__(self, store: Store, settings: Settings, client: EngineClient) -> None:
         super().__init__()
         self._store, self._settings, self._client = store, settings, client
+        self._shelf = Shelf(store)
+        self._forgetting: list[int] = []  # chats that the engine was told to forget before it loads
         self._state, self._text, self._progress = EngineState.NO_MODEL, "No model is loaded", -1.0
         self._info: ModelInfo | None = None
         self._chat: ChatRow | None = None
@@ -169,6 +172,10 @@ class Conversation(QObject):
         self._loading = next(self._numbers)
         self._set_state(EngineState.LOADING, f"Loading {model}")
         self._client.start()
+        # Before the load, which is answered: requests are taken in turn, so by then these are done.
+        self._forgetting = self._shelf.owed()
+        for number in self._forgetting:
+            self._client.send(Forget(str(number)))
         self._client.send(Load(self._loading, model, draft or None, self._settings.get(CONTEXT)))
 
     def restart_engine(self) -> None:
@@ -214,13 +221,15 @@ class Conversation(QObject):
 
     # --------------------------------------------------------------------------------------------- chats
 
-    def new_chat(self) -> None:
-        """Open an empty chat: the last one, if it is still empty."""
-        for chat in self._store.chats()[:1]:
-            if not self._store.messages(chat.id):
+    def new_chat(self, incognito: bool = False) -> None:
+        """Open an empty chat: the last one of its kind, if it is still empty. An incognito one is in memory only."""
+        alike = (c for c in self._store.chats() if c.incognito == incognito)
+        for chat in alike:
+            if not chat.title and not self._store.messages(chat.id):
                 self.open_chat(chat.id)
                 return
-        chat = self._store.new_chat()
+            break
+        chat = self._store.new_chat(incognito=incognito)
         self.chats_changed.emit(self._store.chats())
         self.open_chat(chat.id)
 
@@ -229,7 +238,8 @@ class Conversation(QObject):
         if chat is None:
             return
         self._chat = chat
-        self._settings.set(LAST_CHAT, chat.id)
+        if not chat.incognito:
+            self._settings.set(LAST_CHAT, chat.id)
         self._save()
         if self._writing is not None:
             self._store.flush()
@@ -237,15 +247,15 @@ class Conversation(QObject):
 
     def rename_chat(self, chat_id: int, title: str) -> None:
         self._store.rename_chat(chat_id, title.strip()[:200])
-        self._refresh_chats()
+        self.refresh_chats()
 
     def delete_chat(self, chat_id: int) -> None:
+        """Put a chat into the trash. A reply that is being written into it is stopped."""
         if self._writing is not None and self._writing.row.chat_id == chat_id:
             self.stop()
         if self._waiting is not None and self._waiting.chat_id == chat_id:
             self._waiting = None
-        self._store.delete_chat(chat_id)
-        self._client.send(Forget(str(chat_id)))
+        self._shelf.trash(chat_id)
         self.chats_changed.emit(self._store.chats())
         if self._chat is not None and self._chat.id == chat_id:
             self._chat = None
@@ -255,7 +265,8 @@ class Conversation(QObject):
             else:
                 self.new_chat()
 
-    def _refresh_chats(self) -> None:
+    def refresh_chats(self) -> None:
+        """Say anew which chats there are, after something about them was changed."""
         if self._chat is not None:
             self._chat = self._store.chat(self._chat.id)
         self.chats_changed.emit(self._store.chats())
@@ -319,7 +330,7 @@ class Conversation(QObject):
             first = next((line.strip() for line in row.text.splitlines() if line.strip()), "")
             self._store.rename_chat(chat.id, first if len(first) <= TITLE else first[: TITLE - 1].rstrip() + "…")
         self.message_added.emit(row)
-        self._refresh_chats()
+        self.refresh_chats()
         self._answer(row)
 
     def _answer(self, prompt: MessageRow) -> None:
@@ -339,7 +350,9 @@ class Conversation(QObject):
         self._writing = Writing(row, next(self._numbers))
         self.message_added.emit(row)
         self._set_state(EngineState.PREFILLING, "Reading the prompt", 0.0)
-        kept = str(row.chat_id) if self._settings.get(KEEP_REPLIES) else None
+        chat = self._store.chat(row.chat_id)
+        keep = self._settings.get(KEEP_REPLIES) and chat is not None and not chat.incognito
+        kept = str(row.chat_id) if keep else None
         self._client.send(
             Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters(), kept)
         )
@@ -400,6 +413,8 @@ class Conversation(QObject):
             self._set_state(EngineState.LOADING, f"{STAGES.get(event.stage, event.stage)} {event.what}", share)
         elif isinstance(event, Loaded) and event.request == self._loading:
             self._info = event.info
+            self._shelf.settle(self._forgetting)
+            self._forgetting = []
             self._set_state(EngineState.IDLE, "Ready")
             self.model_loaded.emit(event.info)
             self.drafters_changed.emit(self._drafters())

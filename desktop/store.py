@@ -2,7 +2,8 @@
 
 A message is never overwritten: an edit or another try is a sibling with the same parent, and a chat's `head` says
 which leaf is shown. What a reply says is stored with who proposed each piece, and its rounds beside it, so that a
-finished reply can be looked at again with its colours. This module knows events and files; no widget, no engine.
+finished reply can be looked at again with its colours. Incognito chats live in a database in memory beside the file,
+under numbers of their own, and end with the app. This module knows events and files; no widget, no engine.
 """
 
 from __future__ import annotations
@@ -20,37 +21,29 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from desktop.schema import VERSION, bring_up
 from mlx_spec.events import DrafterStats, Finished, Problem, Round, Span
 
-VERSION = 1
 RETRY_S = 1.0
 CUT = "The app ended while this was written."
-
-SCHEMA = """
-CREATE TABLE chats (
-    id INTEGER PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,
-    head INTEGER, composer TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE messages (
-    id INTEGER PRIMARY KEY, chat_id INTEGER NOT NULL REFERENCES chats(id) ON DELETE CASCADE,
-    parent_id INTEGER, role TEXT NOT NULL, text TEXT NOT NULL, runs TEXT NOT NULL DEFAULT '[]',
-    state TEXT NOT NULL, note TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',
-    created REAL NOT NULL, stats TEXT
-);
-CREATE INDEX messages_of_chat ON messages(chat_id, parent_id);
-CREATE TABLE rounds (
-    message_id INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE, seq INTEGER NOT NULL,
-    data TEXT NOT NULL, PRIMARY KEY (message_id, seq)
-) WITHOUT ROWID;
-"""
+INCOGNITO = 1 << 30  # ids from here on are in memory only; a file never gets so far, and a Qt signal takes them
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
+    """`folder` is the number of the folder that the chat is in."""
+
     id: int
     title: str
     created: float
     updated: float
+    folder: int | None = None
+    pinned: bool = False
+
+    @property
+    def incognito(self) -> bool:
+        """Whether the chat is kept in memory only."""
+        return self.id >= INCOGNITO
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +93,7 @@ class Store:
             raise Problem(f"{path.parent} cannot be written: {e.strerror}.", "Choose another data folder.") from e
         self._prepare()
         self._reader = self._connect()
+        self._memory = _in_memory()
         self._jobs: queue.SimpleQueue[tuple[Callable[[sqlite3.Connection], Any], Future[Any]] | None]
         self._jobs = queue.SimpleQueue()
         self._told = False
@@ -150,11 +144,9 @@ class Store:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")
-            if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-                for statement in SCHEMA.split(";"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version={VERSION}")
+            bring_up(connection)
             connection.execute("UPDATE messages SET state='cut', note=? WHERE state='writing'", (CUT,))
+            empty_trash(connection, time.time())
             connection.execute("COMMIT")
         finally:
             connection.close()
@@ -209,23 +201,31 @@ class Store:
             future.set_result(result)
         return True
 
-    def _write(self, job: Callable[[sqlite3.Connection], Any]) -> Future[Any]:
+    def write(self, job: Callable[[sqlite3.Connection], Any], near: int = 0) -> Future[Any]:
+        """Have `job` done with the database that holds the chat or message `near`; only SQL may fail in it."""
         future: Future[Any] = Future()
-        self._jobs.put((job, future))
+        if near >= INCOGNITO:
+            self._commit(self._memory, [(job, future)])
+        else:
+            self._jobs.put((job, future))
         return future
 
-    def _wait(self, job: Callable[[sqlite3.Connection], Any], seconds: float = 10.0) -> Any:
-        """Raises `Problem` if the write is not on the disk in time; it is still tried afterwards."""
+    def change(self, job: Callable[[sqlite3.Connection], Any], near: int = 0, seconds: float = 10.0) -> Any:
+        """`write`, and wait. Raises `Problem` if it is not on the disk in time; it is still tried afterwards."""
         try:
-            return self._write(job).result(seconds)
+            return self.write(job, near).result(seconds)
         except TimeoutError as e:
             raise Problem(
                 f"The chats cannot be written to {self.path}.", "Make room on the disk, then try again."
             ) from e
 
+    def read(self, sql: str, values: Sequence[Any] = (), near: int = 0) -> list[Any]:
+        """The rows of a query in the database that holds the chat or message `near`."""
+        return (self._memory if near >= INCOGNITO else self._reader).execute(sql, values).fetchall()
+
     def flush(self, seconds: float = 10.0) -> None:
         """Wait until all that was asked for is on the disk."""
-        self._wait(lambda _: None, seconds)
+        self.change(lambda _: None, 0, seconds)
 
     def close(self) -> None:
         """Write what is waiting, then close. A second call does nothing."""
@@ -237,37 +237,43 @@ class Store:
         self._jobs.put(None)
         self._thread.join(5)
         self._reader.close()
+        self._memory.close()
 
     # --------------------------------------------------------------------------------------------- chats
 
     def chats(self) -> list[ChatRow]:
-        """All chats, the latest first."""
-        rows = self._reader.execute("SELECT id, title, created, updated FROM chats ORDER BY updated DESC, id DESC")
-        return [ChatRow(*row) for row in rows]
+        """All chats but those in the trash, the latest first; incognito ones before all others."""
+        sql = f"SELECT {_CHAT} FROM chats WHERE deleted IS NULL ORDER BY updated DESC, id DESC"
+        return [_chat(row) for near in (INCOGNITO, 0) for row in self.read(sql, (), near)]
 
     def chat(self, chat_id: int) -> ChatRow | None:
-        row = self._reader.execute("SELECT id, title, created, updated FROM chats WHERE id=?", (chat_id,)).fetchone()
-        return ChatRow(*row) if row else None
+        """A chat, unless it is in the trash."""
+        rows = self.read(f"SELECT {_CHAT} FROM chats WHERE id=? AND deleted IS NULL", (chat_id,), chat_id)
+        return _chat(rows[0]) if rows else None
 
-    def new_chat(self, title: str = "") -> ChatRow:
+    def new_chat(self, title: str = "", incognito: bool = False) -> ChatRow:
         now = time.time()
-        sql = "INSERT INTO chats (title, created, updated) VALUES (?, ?, ?)"
-        number = self._wait(lambda c: c.execute(sql, (title, now, now)).lastrowid)
+        # A number is not given a second time while the engine may still keep replies under it.
+        sql = (
+            "INSERT INTO chats (id, title, created, updated) SELECT 1 + max("
+            "coalesce((SELECT max(id) FROM chats), 0), coalesce((SELECT max(chat_id) FROM forgets), 0)), ?, ?, ?"
+        )
+        near = INCOGNITO if incognito else 0
+        number = self.change(lambda c: c.execute(sql, (title, now, now)).lastrowid, near)
         return ChatRow(number, title, now, now)
 
     def rename_chat(self, chat_id: int, title: str) -> None:
-        self._wait(lambda c: c.execute("UPDATE chats SET title=? WHERE id=?", (title, chat_id)))
-
-    def delete_chat(self, chat_id: int) -> None:
-        self._wait(lambda c: c.execute("DELETE FROM chats WHERE id=?", (chat_id,)))
+        title = plain(title)
+        self.change(lambda c: c.execute("UPDATE chats SET title=? WHERE id=?", (title, chat_id)), chat_id)
 
     def composer_draft(self, chat_id: int) -> str:
         """What was typed in this chat and not sent."""
-        row = self._reader.execute("SELECT composer FROM chats WHERE id=?", (chat_id,)).fetchone()
-        return row[0] if row else ""
+        rows = self.read("SELECT composer FROM chats WHERE id=?", (chat_id,), chat_id)
+        return rows[0][0] if rows else ""
 
     def set_composer_draft(self, chat_id: int, text: str) -> None:
-        self._wait(lambda c: c.execute("UPDATE chats SET composer=? WHERE id=?", (_plain(text), chat_id)))
+        text = plain(text)
+        self.change(lambda c: c.execute("UPDATE chats SET composer=? WHERE id=?", (text, chat_id)), chat_id)
 
     # ------------------------------------------------------------------------------------------ messages
 
@@ -275,7 +281,7 @@ class Store:
         self, chat_id: int, parent_id: int | None, role: str, text: str, state: str = "done", model: str = ""
     ) -> MessageRow:
         """A new message under `parent_id`, which becomes the chat's head. On the disk when this returns."""
-        now, text = time.time(), _plain(text)
+        now, text = time.time(), plain(text)
 
         def job(c: sqlite3.Connection) -> int:
             number = c.execute(
@@ -285,7 +291,7 @@ class Store:
             c.execute("UPDATE chats SET head=?, updated=? WHERE id=?", (number, now, chat_id))
             return int(number or 0)
 
-        number = self._wait(job)
+        number = self.change(job, chat_id)
         return MessageRow(number, chat_id, parent_id, role, text, state, now, model=model)
 
     def append_rounds(self, message_id: int, rounds: Sequence[Round]) -> None:
@@ -300,7 +306,7 @@ class Store:
             c.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?)", (message_id, first, data))
             self._append(c, message_id, spans)
 
-        self._write(job)
+        self.write(job, message_id)
 
     def _append(self, c: sqlite3.Connection, message_id: int, spans: Sequence[Span]) -> None:
         text = "".join(s.text for s in spans)
@@ -330,22 +336,22 @@ class Store:
             self._append(c, message_id, tail)
             c.execute("UPDATE messages SET state=?, note=?, stats=? WHERE id=?", (state, note, data, message_id))
 
-        self._wait(job)
+        self.change(job, message_id)
         row = self.message(message_id)
         if row is None:  # its chat was deleted while it was written
             return MessageRow(message_id, 0, None, "assistant", "", state, time.time(), note, (), stats)
         return row
 
     def message(self, message_id: int) -> MessageRow | None:
-        row = self._reader.execute(f"SELECT {_COLUMNS} FROM messages WHERE id=?", (message_id,)).fetchone()
-        return _message(row) if row else None
+        rows = self.read(f"SELECT {_COLUMNS} FROM messages WHERE id=?", (message_id,), message_id)
+        return _message(rows[0]) if rows else None
 
     def messages(self, chat_id: int) -> list[MessageRow]:
         """The shown path, first message first."""
-        head = self._reader.execute("SELECT head FROM chats WHERE id=?", (chat_id,)).fetchone()
-        rows = self._reader.execute(f"SELECT {_COLUMNS} FROM messages WHERE chat_id=?", (chat_id,))
+        head = self.read("SELECT head FROM chats WHERE id=?", (chat_id,), chat_id)
+        rows = self.read(f"SELECT {_COLUMNS} FROM messages WHERE chat_id=?", (chat_id,), chat_id)
         by_id = {row[0]: row for row in rows}
-        path, at = [], head[0] if head else None
+        path, at = [], head[0][0] if head else None
         while at in by_id:
             path.append(_message(by_id[at]))
             at = by_id[at][2]
@@ -353,23 +359,56 @@ class Store:
 
     def siblings(self, message_id: int) -> list[int]:
         """Ids of the messages with the same parent and role, oldest first, this one included."""
-        rows = self._reader.execute(
+        rows = self.read(
             "SELECT s.id FROM messages s JOIN messages m ON s.chat_id=m.chat_id AND s.parent_id IS m.parent_id"
             " AND s.role=m.role WHERE m.id=? ORDER BY s.id",
             (message_id,),
+            message_id,
         )
         return [row[0] for row in rows]
 
     def set_head(self, chat_id: int, message_id: int | None) -> None:
-        self._wait(lambda c: c.execute("UPDATE chats SET head=? WHERE id=?", (message_id, chat_id)))
+        self.change(lambda c: c.execute("UPDATE chats SET head=? WHERE id=?", (message_id, chat_id)), chat_id)
 
     def rounds(self, message_id: int) -> list[Round]:
         """All rounds of a reply, in order."""
-        rows = self._reader.execute("SELECT data FROM rounds WHERE message_id=? ORDER BY seq", (message_id,))
+        rows = self.read("SELECT data FROM rounds WHERE message_id=? ORDER BY seq", (message_id,), message_id)
         return [_round(r) for row in rows for r in json.loads(row[0])]
 
 
+_CHAT = "id, title, created, updated, folder_id, pinned"
 _COLUMNS = "id, chat_id, parent_id, role, text, state, created, note, runs, stats, model"
+
+
+def _chat(row: Sequence[Any]) -> ChatRow:
+    number, title, created, updated, folder, pinned = row
+    return ChatRow(number, title, created, updated, folder, bool(pinned))
+
+
+def empty_trash(connection: sqlite3.Connection, before: float) -> list[int]:
+    """Remove for good what was put into the trash before a time; the engine's part of it is noted for later."""
+    gone = [row[0] for row in connection.execute("SELECT id FROM chats WHERE deleted < ?", (before,))]
+    for number in gone:
+        connection.execute("DELETE FROM chats WHERE id=?", (number,))
+        connection.execute("INSERT OR IGNORE INTO forgets VALUES (?)", (number,))
+    return gone
+
+
+def _in_memory() -> sqlite3.Connection:
+    """An empty database in memory whose chats and messages are numbered from INCOGNITO on."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    bring_up(connection)
+    # The numbering begins after rows that are never shown, searched or removed.
+    connection.execute(
+        "INSERT INTO chats (id, title, created, updated, deleted) VALUES (?, '', 0, 0, 9e99)", (INCOGNITO,)
+    )
+    connection.execute(
+        "INSERT INTO messages (id, chat_id, role, text, state, created) VALUES (?, ?, 'system', '', 'writing', 0)",
+        (INCOGNITO, INCOGNITO),
+    )
+    return connection
 
 
 def _message(row: Sequence[Any]) -> MessageRow:
@@ -394,6 +433,6 @@ def _stats(text: str | None) -> Finished | None:
     return Finished(**data)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """What SQLite and every tokenizer take: lone surrogates become U+FFFD, NUL is dropped."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")

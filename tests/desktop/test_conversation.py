@@ -15,9 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from desktop.conversation import Conversation, EngineState
 from desktop.engine_client import EngineClient, last_words
-from desktop.settings import DRAFTERS, SYSTEM_PROMPT, Settings
+from desktop.settings import DRAFTERS, LAST_CHAT, MODEL, SYSTEM_PROMPT, Settings
+from desktop.shelf import Shelf
 from desktop.store import MessageRow, Store
-from mlx_spec.events import Failed, Problem, Round
+from mlx_spec.events import Failed, Forget, Generate, Load, Problem, Round
 from tests.fakes import dying_engine, fake_engine, slow_load_engine
 
 KILLS = int(os.environ.get("KILLS", "3"))
@@ -237,6 +238,87 @@ def test_closing_in_mid_reply_leaves_nothing_behind(
     assert row.state == "cut"
     assert row.text == "".join(s.text for r in talk.rounds for s in r.spans)
     store.close()
+
+
+def sent(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the engine is asked from here on."""
+    asked: list[object] = []
+    send = talk.client.send
+    monkeypatch.setattr(talk.client, "send", lambda request: (asked.append(request), send(request))[1])
+    return asked
+
+
+def test_a_deleted_chat_can_be_brought_back(
+    qtbot: QtBot, make: Callable[..., Talk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = make()
+    asked = sent(talk, monkeypatch)
+    talk.conversation.start()
+    idle(qtbot, talk)
+    talk.conversation.send("one")
+    idle(qtbot, talk)
+    assert talk.conversation.chat is not None
+    number = talk.conversation.chat.id
+    before = talk.messages
+    talk.conversation.delete_chat(number)
+    assert number not in [c.id for c in talk.store.chats()]
+    assert talk.conversation.chat.id != number
+    Shelf(talk.store).restore(number)
+    talk.conversation.open_chat(number)
+    assert talk.messages == before
+    assert not [r for r in asked if isinstance(r, Forget)]
+
+
+def test_the_engine_forgets_a_chat_when_it_is_removed_for_good(
+    qtbot: QtBot, make: Callable[..., Talk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = make()
+    talk.conversation.start()
+    idle(qtbot, talk)
+    talk.conversation.send("one")
+    idle(qtbot, talk)
+    assert talk.conversation.chat is not None
+    number = talk.conversation.chat.id
+    talk.conversation.delete_chat(number)
+    talk.close()
+    # An engine that does not load has not been seen to forget; the next one is told again.
+    broken = make()
+    asked = sent(broken, monkeypatch)
+    broken.settings.set(MODEL, "missing")
+    broken.conversation.start()
+    qtbot.waitUntil(lambda: bool(broken.problems), timeout=20_000)
+    assert [r.chat for r in asked if isinstance(r, Forget)] == [str(number)]
+    assert Shelf(broken.store).owed() == [number]
+    broken.conversation.load("fake")
+    idle(qtbot, broken)
+    broken.store.flush()
+    assert [type(r) for r in asked[:4]] == [Forget, Load, Forget, Load]
+    assert Shelf(broken.store).owed() == []
+
+
+def test_an_incognito_chat_is_kept_nowhere(
+    qtbot: QtBot, make: Callable[..., Talk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = make()
+    asked = sent(talk, monkeypatch)
+    talk.conversation.start()
+    idle(qtbot, talk)
+    shown = talk.settings.get(LAST_CHAT)
+    talk.conversation.new_chat(incognito=True)
+    talk.conversation.send("psst")
+    idle(qtbot, talk)
+    assert talk.conversation.chat is not None
+    assert talk.conversation.chat.incognito
+    assert talk.conversation.chat.title == "psst"
+    assert [m.state for m in talk.messages] == ["done", "done"]
+    assert talk.store.rounds(talk.messages[1].id) == talk.rounds
+    assert talk.settings.get(LAST_CHAT) == shown
+    talk.conversation.new_chat()
+    assert not talk.conversation.chat.incognito
+    talk.conversation.send("aloud")
+    idle(qtbot, talk)
+    kept = [r.chat for r in asked if isinstance(r, Generate)]
+    assert kept == [None, str(talk.conversation.chat.id)]
 
 
 def test_exit_codes_are_explained() -> None:
