@@ -10,12 +10,15 @@ Knows the machine only as a clock, a disk and a question whether it should wait.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,7 @@ ROWS, LENGTH = 64, 384  # of a shard of answers
 TOGETHER = 4  # texts a step
 SPOKEN = 6144  # tokens that the head can say
 DEPTH = 3  # steps of a chain
+SHALLOW = 0.4
 RATE, LEAST_RATE, WARM = 1e-3, 2e-5, 40  # learning rate; warm in steps
 CLIP = 0.5
 WRITING = 1 / 3  # of the time
@@ -60,10 +64,11 @@ class Kind:
     write: Callable[[Path, Any, Array, int, dict[str, Any]], None]
     learned: int
     measured: int
+    shallow: float = 0.0  # share of the time in which only the first token of a chain is learned: it is a third as dear
 
 
 KINDS: dict[str, Kind] = {
-    "eagle3": Kind(eagle.fresh, eagle.loss, eagle.holds, eagle_files.write, DEPTH, DEPTH + 1),
+    "eagle3": Kind(eagle.fresh, eagle.loss, eagle.holds, eagle_files.write, DEPTH, DEPTH + 1, SHALLOW),
     "medusa": Kind(medusa.fresh, medusa.loss, medusa.holds, medusa_files.write, medusa.HEADS, medusa.HEADS),
 }
 
@@ -249,7 +254,7 @@ def _learn(
         report("measure", 0.0, "held-out texts, before")
         state.before = measure(what, head, teacher, texts, anatomy, taps, held)
     _restore(_checkpoint(run, kind), head, optimizer)
-    graded = side_by_side(nn.value_and_grad(head, lambda batch: what.loss(head, teacher, batch, what.learned)))
+    graded = side_by_side(head, lambda head, batch, depth: what.loss(head, teacher, batch, depth))
     budget = max(clock.budget - state.wrote_s, 1.0)
     kept_at = time.perf_counter()
     batches = shuffled(rows, min(TOGETHER, len(rows)), seed + state.step)
@@ -259,7 +264,7 @@ def _learn(
         done = state.spent_s / budget
         optimizer.learning_rate = mx.array(rate(state.step, done))
         batch = texts.batch(next(batches), anatomy, taps)
-        cost, gradients = graded(batch)
+        cost, gradients = graded(batch, 1 if done < what.shallow else what.learned)
         gradients, _ = optim.clip_grad_norm(gradients, CLIP)
         optimizer.update(head, gradients)
         mx.eval(cost, head.parameters(), optimizer.state)
@@ -299,22 +304,36 @@ def _learn(
     return Trained(place, state.before, after, state.step, texts.tokens, state.spent_s + state.wrote_s)
 
 
-def side_by_side(graded: Callable[[eagle.Batch], Any]) -> Callable[[eagle.Batch], Any]:
-    """Where there is no GPU, both halves of a batch at once, on a stream each: there most operations of mlx keep one
-    core busy, whatever the machine has."""
-    if mx.default_device() != mx.Device(mx.cpu):
-        return graded
-    streams = [mx.new_stream(mx.cpu) for _ in range(2)]
+Graded = Callable[[eagle.Batch, int], Any]
 
-    def both(batch: eagle.Batch) -> Any:
+
+def side_by_side(head: nn.Module, loss: Callable[[Any, eagle.Batch, int], mx.array]) -> Graded:
+    """The loss of a batch to a depth, and its gradients by the head. Where there is no GPU both halves of a batch are
+    computed at once, by a thread each: there most operations of mlx keep one core busy, whatever the machine has."""
+    if mx.default_device() != mx.Device(mx.cpu):
+        return nn.value_and_grad(head, partial(loss, head))
+    heads = (head, copy.deepcopy(head))  # gradients are found by changing a head's weights for a while
+    graded = [nn.value_and_grad(h, partial(loss, h)) for h in heads]
+    workers = [ThreadPoolExecutor(1) for _ in heads]
+    streams: dict[int, Any] = {}  # a stream belongs to the thread that made it
+
+    def part(i: int, half: eagle.Batch, depth: int) -> Any:
+        if i not in streams:
+            streams[i] = mx.new_stream(mx.cpu)
+        with mx.stream(streams[i]):
+            found = graded[i](half, depth)
+            mx.eval(found)
+        return found
+
+    def both(batch: eagle.Batch, depth: int) -> Any:
         if len(batch.ids) < 2:
-            return graded(batch)
-        found = []
-        for stream, half in zip(streams, halves(batch), strict=True):
-            with mx.stream(stream):
-                found.append(graded(half))
-        (cost, gradients), (other, others) = found
-        return (cost + other) / 2, tree_map(lambda a, b: (a + b) / 2, gradients, others)
+            return graded[0](batch, depth)
+        heads[1].update(head.parameters())
+        parts = halves(batch)
+        mx.eval([(half.states, half.final) for half in parts])
+        waiting = [w.submit(part, i, parts[i], depth) for i, w in enumerate(workers)]
+        (cost, gradients), (other, others) = (f.result() for f in waiting)
+        return (cost + other) / 2, tree_map(lambda x, y: (x + y) / 2, gradients, others)
 
     return both
 
