@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,9 +18,10 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from .anatomy import Anatomy, Taps, weight_bytes
-from .drafters import eagle_files, medusa_files
+from .drafters import eagle1_files, eagle_files, medusa_files
 from .drafters.base import Drafter
 from .drafters.eagle import Eagle
+from .drafters.eagle1 import Eagle1
 from .drafters.feature import FeatureDrafter
 from .drafters.medusa import Medusa
 from .events import Problem
@@ -69,9 +70,9 @@ def find(folders: Iterable[Path], anatomy: Anatomy) -> dict[str, Path]:
 
 def kind(folder: Path) -> str:
     """Which kind of head is in `folder`: a name of `BUILDERS`. Raises `Problem` where it cannot be read."""
-    config = eagle_files.settings(folder)
+    config, names = eagle_files.settings(folder), eagle_files.names_of(folder)
     for name, mine in TOLD_BY.items():
-        if mine(config):
+        if mine(config, names):
             return name
     return "eagle3"
 
@@ -95,17 +96,28 @@ def build_eagle(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafte
     return FeatureDrafter("eagle3", head, target, weight_bytes(loaded.head) / max(weight_bytes(target.model), 1))
 
 
+def build_eagle1(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafter:
+    read = eagle1_files.read(folder, layers=len(anatomy.layers), hidden=anatomy.width, vocabulary=target.vocabulary)
+    head = Eagle1(read, anatomy, target.vocabulary)
+    want(target, anatomy, head.taps)
+    cost = weight_bytes(read) + weight_bytes(anatomy.projection)
+    return FeatureDrafter("eagle", head, target, cost / max(weight_bytes(target.model), 1))
+
+
 def build_medusa(folder: Path, target: Target, anatomy: Anatomy) -> Medusa:
     loaded = medusa_files.read(folder, hidden=anatomy.width, vocabulary=target.vocabulary)
     want(target, anatomy, (len(anatomy.layers),))
     return Medusa(loaded.heads, loaded.ids, target, anatomy)
 
 
-# A kind of head is one line in each: how its settings tell it, and what makes a drafter of its folder.
-TOLD_BY: dict[str, Callable[[dict[str, Any]], bool]] = {
-    "medusa": lambda config: "medusa_num_heads" in config,
+# A kind of head is one line in each: how its settings or the names of its tensors tell it, and what makes a drafter of
+# its folder.
+TOLD_BY: dict[str, Callable[[dict[str, Any], Collection[str]], bool]] = {
+    "medusa": lambda config, names: "medusa_num_heads" in config,
+    "eagle": lambda config, names: eagle1_files.told_by(names),
 }
 BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {
+    "eagle": build_eagle1,
     "eagle3": build_eagle,
     "medusa": build_medusa,
 }

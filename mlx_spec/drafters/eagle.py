@@ -10,7 +10,7 @@ import mlx.core as mx
 from ..anatomy import Anatomy
 from ..precision import suit
 from .eagle_files import Loaded
-from .feature import spread
+from .feature import reads, spread
 
 
 class Eagle:
@@ -19,17 +19,15 @@ class Eagle:
     def __init__(self, loaded: Loaded, anatomy: Anatomy, vocabulary: int) -> None:
         self.head = loaded.head
         self.taps, self.depth = loaded.head.shape.taps, loaded.head.shape.layers
-        own = getattr(loaded.head, "embed_tokens", None)
-        self._embedding = anatomy.embedding if own is None else own
         self._dtype = suit(self.head, anatomy.embedding(mx.zeros((1,), mx.uint32)).dtype)
+        self._read = reads(getattr(self.head, "embed_tokens", None), anatomy, vocabulary)
         self._spread = spread(None if loaded.ids is None else mx.array(loaded.ids), vocabulary)
 
     def fuse(self, states: Sequence[mx.array]) -> mx.array:
         return self.head.fuse([s.astype(self._dtype) for s in states])
 
     def embed(self, ids: mx.array) -> mx.array:
-        embedded: mx.array = self._embedding(ids)
-        return embedded.astype(self._dtype)
+        return self._read(ids).astype(self._dtype)
 
     def __call__(self, embedded: mx.array, hidden: mx.array, caches: Sequence[Any]) -> tuple[mx.array, mx.array]:
         return self.head(embedded, hidden, caches)

@@ -7,13 +7,15 @@ Three producers write the same tensors and mean different layers by the same num
 A wrong guess fails nowhere; it only costs acceptance. `d2t` holds for each of the head's tokens the target's id
 less its own.
 
-EAGLE-1 (Li et al. 2024, arXiv 2401.15077) is told by its `fc` of two states' width and the missing head.
+The first EAGLE is another network and has files of its own kind: see eagle1_files.py.
 A `pytorch_model.bin` is a program until it is proven to be tensors: see tensors_of_bin.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,13 @@ from mlx.utils import tree_flatten, tree_unflatten
 from ..events import Problem
 from ..files import replacing
 from .eagle_head import EagleHead, Shape, default_taps
+from .tensors_of_bin import names_of_bin, tensors_of_bin
 
 Array = np.ndarray[Any, Any]
 IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t", "lm_head.bias")  # ends of names; the mappings are read apart
 OTHER = "Choose a drafter that was made for this model."
+AGAIN = "Fetch it again."
+PADDING = 1024  # tokens more or fewer that are no other vocabulary, only another padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,37 +110,47 @@ def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
     it is none, is damaged, or was made for another target."""
     config, layout = _config(folder)
     tensors = tensors_of(folder)
-    taps, layout = _taps(config, layout, layers)
-    names = {_own(n): v for n, v in tensors.items() if not n.endswith(IGNORED) and "verifier_" not in n}
+    names = {own: tensors[name] for name, own in own_names(tensors).items()}
     if "fc.weight" not in names:
         raise Problem(f"The drafter in {folder} is no EAGLE head: it has no fc.weight.", OTHER)
-    shape = _shape(config, taps, names, folder, hidden)
-    if int(config.get("vocab_size") or vocabulary) > vocabulary + 1024:
+    with senseless(folder):
+        taps, layout = _taps(config, layout, layers)
+        shape = _shape(config, taps, names, folder, hidden)
+    if not all(-1 <= i < layers for i in taps):
         raise Problem(
-            f"The drafter in {folder} was made for a model with {config['vocab_size']:,} tokens, and this one has "
-            f"{vocabulary:,}.",
+            f"The drafter in {folder} reads the layers {', '.join(str(i) for i in taps)}, and this model has {layers}.",
             OTHER,
         )
-    own = names.get("embed_tokens.weight")
-    if own is None and shape.hidden != hidden:
+    check_vocabulary(config, vocabulary, folder)
+    own = own_embedding(names, vocabulary, folder)
+    if not own and shape.hidden != hidden:
         raise Problem(
             f"The drafter in {folder} has {shape.hidden} features and no embedding of its own, and this model's has "
             f"{hidden}.",
             OTHER,
         )
-    head = EagleHead(shape, 0 if own is None else own.shape[0])
+    with senseless(folder):
+        head = EagleHead(shape, own)
+    fill(head, names, config, folder)
+    return Loaded(head, _ids(tensors, shape, vocabulary, folder), layout)
+
+
+def fill(head: nn.Module, names: Mapping[str, mx.array], config: Mapping[str, Any], folder: Path) -> None:
+    """Give `head` the tensors `names`, quantized as `config` says. Raises `Problem` if one is missing or of another
+    shape."""
     quantization = config.get("quantization")
     if quantization:
-        nn.quantize(
-            head,
-            int(quantization["group_size"]),
-            int(quantization["bits"]),
-            class_predicate=lambda path, m: f"{path}.scales" in names,
-        )
+        with senseless(folder):
+            nn.quantize(
+                head,
+                int(quantization["group_size"]),
+                int(quantization["bits"]),
+                class_predicate=lambda path, m: f"{path}.scales" in names,
+            )
     expected = dict(tree_flatten(head.parameters()))
     missing = sorted(set(expected) - set(names))
     if missing:
-        raise Problem(f"The drafter in {folder} is incomplete: {missing[0]} is missing.", "Fetch it again.")
+        raise Problem(f"The drafter in {folder} is incomplete: {missing[0]} is missing.", AGAIN)
     for name, value in expected.items():
         if names[name].shape != value.shape:
             raise Problem(
@@ -146,7 +161,40 @@ def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
     head.update(tree_unflatten([(n, names[n]) for n in expected]))
     mx.eval(head.parameters())
     head.eval()
-    return Loaded(head, _ids(tensors, shape, vocabulary, folder), layout)
+
+
+@contextmanager
+def senseless(folder: Path) -> Iterator[None]:
+    """Settings of which no head can be made are a `Problem`."""
+    try:
+        yield
+    except KeyError as e:
+        raise Problem(f"The drafter in {folder} is incomplete: {e.args[0]} is missing.", AGAIN) from e
+    except (TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as e:
+        raise Problem(f"The drafter's settings in {folder / 'config.json'} make no sense: {e}.", AGAIN) from e
+
+
+def check_vocabulary(config: Mapping[str, Any], vocabulary: int, folder: Path) -> None:
+    """Raises `Problem` if the settings tell of another vocabulary than one of so many tokens."""
+    with senseless(folder):
+        theirs = int(config.get("vocab_size") or vocabulary)
+    if abs(theirs - vocabulary) > PADDING:
+        raise Problem(
+            f"The drafter in {folder} was made for a model with {theirs:,} tokens, and this one has {vocabulary:,}.",
+            OTHER,
+        )
+
+
+def own_embedding(names: Mapping[str, mx.array], vocabulary: int, folder: Path) -> int:
+    """The rows of the head's own embedding, 0 where it has none. Raises `Problem` if it knows another vocabulary."""
+    own = names.get("embed_tokens.weight")
+    if own is None:
+        return 0
+    if abs(own.shape[0] - vocabulary) > PADDING:
+        raise Problem(
+            f"The drafter in {folder} reads {own.shape[0]:,} tokens, and this model has {vocabulary:,}.", OTHER
+        )
+    return int(own.shape[0])
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -157,7 +205,7 @@ def settings(folder: Path) -> dict[str, Any]:
         if not isinstance(config, dict):
             raise ValueError("it is no object")
     except (OSError, ValueError) as e:
-        raise Problem(f"The drafter's settings in {path} cannot be read: {e}.", "Fetch it again.") from e
+        raise Problem(f"The drafter's settings in {path} cannot be read: {e}.", AGAIN) from e
     return config
 
 
@@ -181,47 +229,58 @@ def _taps(config: dict[str, Any], layout: str, layers: int) -> tuple[tuple[int, 
     return default_taps(layers), layout or "safeailab"
 
 
+def own_names(names: Collection[str]) -> dict[str, str]:
+    """What the tensors of a head are called here, for each that is one of its weights."""
+    return {n: _own(n) for n in names if not n.endswith(IGNORED) and "verifier_" not in n}
+
+
 def _own(name: str) -> str:
     name = name.removeprefix("model.").removeprefix("draft_model.")
     return name.replace("midlayer.", "layers.0.", 1)
 
 
+def sizes(config: Mapping[str, Any], names: Mapping[str, mx.array]) -> dict[str, Any]:
+    """What settings and tensors say of every EAGLE head: fields of `Shape`. Raises as `senseless` expects."""
+    size, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+    kv_heads = int(config.get("num_key_value_heads") or heads)
+    if min(size, heads, kv_heads) < 1 or heads % kv_heads:
+        raise ValueError(f"{size} features, {heads} heads of queries and {kv_heads} of keys")
+    return {
+        "hidden": size,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": int(config.get("head_dim") or size // heads),
+        "intermediate": int(config.get("intermediate_size") or 4 * size),
+        "layers": 1 + max((int(n.split(".")[1]) for n in names if n.startswith("layers.")), default=0),
+        "eps": float(config.get("rms_norm_eps") or 1e-5),
+        "rope_theta": float(config.get("rope_theta") or 10000.0),
+        "rope_scaling": config.get("rope_scaling"),
+        "positions": int(config.get("max_position_embeddings") or 2048),
+        "bias": "layers.0.self_attn.q_proj.bias" in names,
+    }
+
+
 def _shape(
     config: dict[str, Any], taps: tuple[int, ...], names: dict[str, mx.array], folder: Path, hidden: int
 ) -> Shape:
-    try:
-        size, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
-        norm = names["norm.weight"].shape[0]
-        said = names["lm_head.weight"].shape[0]
-        theirs = int(config.get("target_hidden_size") or size)
-    except KeyError as e:
-        raise Problem(f"The drafter in {folder} is incomplete: {e.args[0]} is missing.", "Fetch it again.") from e
+    common = sizes(config, names)
+    size, norm = common["hidden"], names["norm.weight"].shape[0]
     if norm != size:
-        raise Problem(f"The drafter in {folder} contradicts itself: {norm} features, not {size}.", "Fetch it again.")
+        raise Problem(f"The drafter in {folder} contradicts itself: {norm} features, not {size}.", AGAIN)
+    theirs = int(config.get("target_hidden_size") or size)
     if theirs != hidden:
         raise Problem(
             f"The drafter in {folder} was made for a model with {theirs} features, and this one has {hidden}.", OTHER
         )
-    depth = 1 + max((int(n.split(".")[1]) for n in names if n.startswith("layers.")), default=0)
     return Shape(
-        hidden=size,
-        heads=heads,
-        kv_heads=int(config.get("num_key_value_heads") or heads),
-        head_dim=int(config.get("head_dim") or size // heads),
-        intermediate=int(config.get("intermediate_size") or 4 * size),
-        vocabulary=said,
+        vocabulary=names["lm_head.weight"].shape[0],
         target_hidden=theirs,
         taps=taps,
-        layers=depth,
-        eps=float(config.get("rms_norm_eps") or 1e-5),
-        rope_theta=float(config.get("rope_theta") or 10000.0),
-        rope_scaling=config.get("rope_scaling"),
-        positions=int(config.get("max_position_embeddings") or 2048),
         norm_before_residual=bool(config.get("norm_before_residual")),
         norm_before_fc=bool(config.get("norm_before_fc")) or "input_norm.weight" in names,
         norm_each="fc_norm.0.weight" in names,
         norm_output=bool(config.get("norm_output")),
-        bias="layers.0.self_attn.q_proj.bias" in names,
+        **common,
     )
 
 
@@ -242,19 +301,30 @@ def _ids(tensors: dict[str, mx.array], shape: Shape, vocabulary: int, folder: Pa
 
 def tensors_of(folder: Path) -> dict[str, mx.array]:
     """All tensors of a head, from safetensors or a torch file. Raises `Problem`."""
-    files = sorted(folder.glob("*.safetensors"))
     found: dict[str, mx.array] = {}
-    try:
+    with _weights(folder) as (files, programs):
         for file in files:
             loaded: Any = mx.load(str(file))
             found |= loaded
-        if not files:
-            from .tensors_of_bin import tensors_of_bin
-
-            for file in sorted([*folder.glob("*.bin"), *folder.glob("medusa*.pt")]):
-                found |= tensors_of_bin(file)
-    except (OSError, RuntimeError, ValueError) as e:
-        raise Problem(f"The drafter's weights in {folder} cannot be read: {e}.", "Fetch it again.") from e
+        for file in programs:
+            found |= tensors_of_bin(file)
     if not found:
         raise Problem(f"There are no weights in {folder}.", "Fetch the drafter again.")
     return found
+
+
+def names_of(folder: Path) -> list[str]:
+    """The names of all tensors of a head, of which none is read. Raises `Problem`."""
+    with _weights(folder) as (files, programs):
+        found = [str(n) for file in files for n in mx.load(str(file))]
+        return found + [n for file in programs for n in names_of_bin(file)]
+
+
+@contextmanager
+def _weights(folder: Path) -> Iterator[tuple[list[Path], list[Path]]]:
+    """The files of safetensors in `folder`, or else those of torch; what cannot be read of them is a `Problem`."""
+    files = sorted(folder.glob("*.safetensors"))
+    try:
+        yield files, [] if files else sorted([*folder.glob("*.bin"), *folder.glob("medusa*.pt")])
+    except (OSError, RuntimeError, ValueError) as e:
+        raise Problem(f"The drafter's weights in {folder} cannot be read: {e}.", AGAIN) from e

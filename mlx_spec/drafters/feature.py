@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
+from ..anatomy import Anatomy
 from ..hidden import Hidden
 from ..sampling import History
 from ..target import PREFILL_STEP, Target, common_prefix
@@ -125,6 +126,16 @@ class FeatureDrafter:
         embedded = self.head.embed(mx.array([list(tokens[start + 1 : stop + 1])], mx.uint32))
         self._places += range(start, stop)
         return self.head(embedded, self.head.fuse([s[None] for s in states]), self._caches)
+
+
+def reads(own: Any, anatomy: Anatomy, vocabulary: int) -> Callable[[mx.array], mx.array]:
+    """Tokens (...,) as a head reads them (..., d): by its `own` embedding, or the target's where it has none."""
+    if own is None:
+        return lambda ids: anatomy.embedding(ids)
+    rows = own.weight.shape[0]
+    if rows >= vocabulary:
+        return lambda ids: own(ids)
+    return lambda ids: own(mx.minimum(ids, rows - 1))  # the rows that the target has more are padding, not tokens
 
 
 def spread(ids: mx.array | None, vocabulary: int) -> Callable[[mx.array], mx.array]:

@@ -29,6 +29,7 @@ TYPES: dict[str, np.dtype[Any]] = {
     "ByteStorage": np.dtype("<u1"),
     "BoolStorage": np.dtype("?"),
 }
+DAMAGED = (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, KeyError, AttributeError, TypeError, IndexError)
 
 
 class _Kind:
@@ -40,16 +41,28 @@ class _Kind:
 
 def tensors_of_bin(path: Path) -> dict[str, mx.array]:
     """The table of tensors in `path`. Raises ValueError where it is anything else, or wants to run code."""
+    table = _table(path, _Reader)
+    if not all(isinstance(v, mx.array) for v in table.values()):
+        raise ValueError(f"{path.name} holds more than a table of tensors")
+    return table
+
+
+def names_of_bin(path: Path) -> list[str]:
+    """The names of the tensors in `path`, of which none is read. Raises ValueError as `tensors_of_bin` does."""
+    return list(_table(path, _Names))
+
+
+def _table(path: Path, reader: type[_Reader]) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             programs = [n for n in archive.namelist() if n.endswith("/data.pkl") or n == "data.pkl"]
             if len(programs) != 1:
                 raise ValueError(f"{path.name} holds no table of tensors")
             root = programs[0].removesuffix("data.pkl")
-            table = _Reader(archive.open(programs[0]), lambda key: archive.read(f"{root}data/{key}")).load()
-    except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, KeyError, AttributeError, TypeError, IndexError) as e:
+            table = reader(archive.open(programs[0]), lambda key: archive.read(f"{root}data/{key}")).load()
+    except DAMAGED as e:
         raise ValueError(f"{path.name} is damaged, or no file of tensors ({e})") from e
-    if not isinstance(table, dict) or not all(isinstance(k, str) and isinstance(v, mx.array) for k, v in table.items()):
+    if not isinstance(table, dict) or not all(isinstance(k, str) for k in table):
         raise ValueError(f"{path.name} holds more than a table of tensors")
     return dict(table)
 
@@ -78,6 +91,17 @@ class _Reader(pickle.Unpickler):
         if raw.size < int(count):
             raise ValueError("a tensor is cut short")
         return kind.name, raw
+
+
+class _Names(_Reader):
+    """Makes nothing of the tensors."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        return (lambda *_: None) if found is _tensor else found
+
+    def persistent_load(self, pid: Any) -> Any:
+        return None
 
 
 def _tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> mx.array:
