@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,6 +30,7 @@ from desktop.settings import (
 )
 from desktop.shelf import Shelf
 from desktop.store import ChatRow, MessageRow, Store
+from desktop.words import title_of
 from mlx_spec.events import (
     DrafterSettings,
     Event,
@@ -52,7 +54,6 @@ from mlx_spec.events import (
 
 FRAME_MS = 16
 FLUSH_S = 0.25
-TITLE = 60  # characters
 ORDER = (
     "suffix",
     "lookup",
@@ -251,19 +252,35 @@ class Conversation(QObject):
 
     def delete_chat(self, chat_id: int) -> None:
         """Put a chat into the trash. A reply that is being written into it is stopped."""
-        if self._writing is not None and self._writing.row.chat_id == chat_id:
+        self.delete_chats([chat_id])
+
+    def delete_chats(self, chat_ids: Sequence[int]) -> None:
+        """Put chats into the trash; if the open one is among them, the one after it is opened."""
+        gone = set(chat_ids)
+        before = [chat.id for chat in self._store.chats()]
+        if self._writing is not None and self._writing.row.chat_id in gone:
             self.stop()
-        if self._waiting is not None and self._waiting.chat_id == chat_id:
+        if self._waiting is not None and self._waiting.chat_id in gone:
             self._waiting = None
-        self._shelf.trash(chat_id)
-        self.chats_changed.emit(self._store.chats())
-        if self._chat is not None and self._chat.id == chat_id:
+        for number in gone:
+            self._shelf.trash(number)
+        is_open = self._chat is not None and self._chat.id in gone
+        at = before.index(self._chat.id) if self._chat is not None and self._chat.id in before else 0
+        if is_open:
             self._chat = None
-            chats = self._store.chats()
-            if chats:
-                self.open_chat(chats[0].id)
+        self.chats_changed.emit(self._store.chats())
+        if is_open:
+            left = [n for n in before[at:] + before[:at][::-1] if n not in gone]
+            if left:
+                self.open_chat(left[0])
             else:
                 self.new_chat()
+
+    def forget_removed(self) -> None:
+        """Have the engine forget the replies of chats that are gone for good, now if it runs; else at the next load."""
+        if self._client.alive:
+            for number in self._shelf.owed():
+                self._client.send(Forget(str(number)))
 
     def refresh_chats(self) -> None:
         """Say anew which chats there are, after something about them was changed."""
@@ -327,8 +344,7 @@ class Conversation(QObject):
     def _say(self, chat: ChatRow, parent: int | None, text: str) -> None:
         row = self._store.add_message(chat.id, parent, "user", text)
         if not chat.title:
-            first = next((line.strip() for line in row.text.splitlines() if line.strip()), "")
-            self._store.rename_chat(chat.id, first if len(first) <= TITLE else first[: TITLE - 1].rstrip() + "…")
+            self._store.rename_chat(chat.id, title_of(row.text))
         self.message_added.emit(row)
         self.refresh_chats()
         self._answer(row)

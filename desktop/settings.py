@@ -124,7 +124,7 @@ KEEP_REPLIES = Setting(
     True,
     bool,
     "Draft from past replies",
-    "Keeps the tokens of replies on this machine, by chat. Deleting a chat deletes them.",
+    "Keeps the tokens of replies on this machine, by chat. They go when the chat is removed for good.",
 )
 SHOW_DRAFTS = Setting("show_drafts", True, bool, "Draft colours", "Tint and underline drafted tokens that held.")
 SHOW_REJECTED = Setting(
@@ -137,12 +137,13 @@ COLOR_SCHEME = Setting(
 WINDOW_GEOMETRY = Setting("window_geometry", b"", bytes, namespace="persist")
 WINDOW_STATE = Setting("window_state", b"", bytes, namespace="persist")
 SPLITTER = Setting("splitter", b"", bytes, namespace="persist")
+COLLAPSED: Setting[tuple[str, ...]] = Setting("collapsed", (), tuple, namespace="persist")  # of the chats' list
 LAST_CHAT: Setting[int | None] = Setting("last_chat", None, int, optional=True, namespace="persist")
 
 SETTINGS: tuple[Setting[Any], ...] = (
     MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P, REPETITION_PENALTY,
     PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES, SHOW_DRAFTS,
-    SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, LAST_CHAT,
+    SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, COLLAPSED, LAST_CHAT,
 )  # fmt: skip
 
 

@@ -1,20 +1,20 @@
 """What is done with whole chats: folders, pins, the trash, counts.
 
-A deleted chat lies in the trash, out of sight, until the next start or for thirty days, and can be brought back until
-then. Knows the store's tables; does not know what messages say, the search, or any widget. The engine's part of a
-removal is only noted here (`owed`): whoever talks with the engine settles it.
+A deleted chat lies in the trash, out of sight, for thirty days, and can be brought back until then. Knows the store's
+tables; does not know what messages say, the search, or any widget. The engine's part of a removal is only noted here
+(`owed`): whoever talks with the engine settles it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from desktop.store import INCOGNITO, Store, empty_trash
+from desktop.store import INCOGNITO, KEPT_S, Store, empty_trash
 from mlx_spec.events import Problem
 
-KEPT_S = 30 * 24 * 3600.0
 LONGEST_NAME = 80
 
 
@@ -22,6 +22,16 @@ LONGEST_NAME = 80
 class Folder:
     id: int
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """A chat in the trash; `deleted` is when it was put there, in seconds since 1970."""
+
+    id: int
+    title: str
+    deleted: float
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,25 @@ class Shelf:
             sql = "SELECT deleted, id FROM chats WHERE deleted IS NOT NULL AND id<>?"
             found += self._store.read(sql, (INCOGNITO,), near)
         return [number for _, number in sorted(found, reverse=True)]
+
+    def trash_list(self) -> list[Trashed]:
+        """What is in the trash for a person to look at, the last deleted first; without incognito chats."""
+        rows = self._store.read(
+            "SELECT id, title, deleted, (SELECT count(*) FROM messages m WHERE m.chat_id=c.id) FROM chats c"
+            " WHERE deleted IS NOT NULL ORDER BY deleted DESC, id DESC"
+        )
+        return [Trashed(*row) for row in rows]
+
+    def remove(self, chats: Sequence[int]) -> None:
+        """Remove chats that are in the trash for good; the engine's part of it is owed from then on."""
+        numbers = [(number,) for number in chats if number < INCOGNITO]
+
+        def job(c: sqlite3.Connection) -> None:
+            sql = "INSERT OR IGNORE INTO forgets SELECT id FROM chats WHERE id=? AND deleted IS NOT NULL"
+            c.executemany(sql, numbers)
+            c.executemany("DELETE FROM chats WHERE id=? AND deleted IS NOT NULL", numbers)
+
+        self._store.change(job)
 
     def remove_old(self, seconds: float = KEPT_S) -> list[int]:
         """Remove for good what has been in the trash for so long; returns which chats that were."""

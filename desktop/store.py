@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from desktop.schema import VERSION, bring_up
 from mlx_spec.events import DrafterStats, Finished, Problem, Round, Span
 
 RETRY_S = 1.0
+KEPT_S = 30 * 24 * 3600.0  # that a deleted chat can be brought back
 CUT = "The app ended while this was written."
 INCOGNITO = 1 << 30  # ids from here on are in memory only; a file never gets so far, and a Qt signal takes them
 
@@ -93,7 +94,10 @@ class Store:
             raise Problem(f"{path.parent} cannot be written: {e.strerror}.", "Choose another data folder.") from e
         self._prepare()
         self._reader = self._connect()
+        self._aside = self._connect()
+        self._aside_lock = threading.Lock()
         self._memory = _in_memory()
+        self._owner = threading.current_thread()
         self._jobs: queue.SimpleQueue[tuple[Callable[[sqlite3.Connection], Any], Future[Any]] | None]
         self._jobs = queue.SimpleQueue()
         self._told = False
@@ -146,7 +150,7 @@ class Store:
             connection.execute("BEGIN IMMEDIATE")
             bring_up(connection)
             connection.execute("UPDATE messages SET state='cut', note=? WHERE state='writing'", (CUT,))
-            empty_trash(connection, time.time())
+            empty_trash(connection, time.time() - KEPT_S)
             connection.execute("COMMIT")
         finally:
             connection.close()
@@ -220,8 +224,17 @@ class Store:
             ) from e
 
     def read(self, sql: str, values: Sequence[Any] = (), near: int = 0) -> list[Any]:
-        """The rows of a query in the database that holds the chat or message `near`."""
-        return (self._memory if near >= INCOGNITO else self._reader).execute(sql, values).fetchall()
+        """The rows of a query in the database that holds the chat or message `near`.
+
+        Another thread than the one that opened the store reads on a connection of its own, so that a slow query
+        there keeps nobody waiting here. Raises `Problem` there once the store is closed.
+        """
+        if threading.current_thread() is self._owner:
+            return (self._memory if near >= INCOGNITO else self._reader).execute(sql, values).fetchall()
+        with self._aside_lock:
+            if self._closing:
+                raise Problem("The chats are closed.", "")
+            return (self._memory if near >= INCOGNITO else self._aside).execute(sql, values).fetchall()
 
     def flush(self, seconds: float = 10.0) -> None:
         """Wait until all that was asked for is on the disk."""
@@ -233,11 +246,12 @@ class Store:
             return
         with contextlib.suppress(Problem):
             self.flush()
-        self._closing = True
+        with self._aside_lock:
+            self._closing = True
         self._jobs.put(None)
         self._thread.join(5)
-        self._reader.close()
-        self._memory.close()
+        for connection in (self._reader, self._aside, self._memory):
+            connection.close()
 
     # --------------------------------------------------------------------------------------------- chats
 
@@ -376,6 +390,7 @@ class Store:
         return [_round(r) for row in rows for r in json.loads(row[0])]
 
 
+_ROUND = frozenset(f.name for f in fields(Round))
 _CHAT = "id, title, created, updated, folder_id, pinned"
 _COLUMNS = "id, chat_id, parent_id, role, text, state, created, note, runs, stats, model"
 
@@ -418,10 +433,10 @@ def _message(row: Sequence[Any]) -> MessageRow:
 
 
 def _round(data: dict[str, Any]) -> Round:
+    """A round as it was kept: an older one lacks fields, which have defaults; a newer one may have more."""
     data["spans"] = tuple(Span(**s) for s in data["spans"])
-    for name in ("drafted", "drafted_text", "tokens"):
-        data[name] = tuple(data[name])
-    return Round(**data)
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in _ROUND}
+    return Round(**known)
 
 
 def _stats(text: str | None) -> Finished | None:

@@ -91,6 +91,10 @@ class Colors:
     on_accent: QColor
     danger: QColor
     ghost: QColor  # rejected drafts
+    hit: QColor  # behind what a search found
+    on_hit: QColor
+    hit_now: QColor  # and where one is of these
+    on_hit_now: QColor
 
 
 def contrast(first: QColor, second: QColor) -> float:
@@ -164,6 +168,10 @@ def _colors(base_rgb: int, text_rgb: int, accent_rgb: int) -> Colors:
         on_accent=white if contrast(white, accent) >= contrast(black, accent) else black,
         danger=readable(QColor("#ff7b6b" if dark else "#b3261e"), panel),
         ghost=readable(mix(base, text, 0.6), panel),
+        hit=QColor("#5c4a08" if dark else "#ffeaa0"),
+        on_hit=QColor("#fff3c8" if dark else "#1a1a1a"),
+        hit_now=QColor("#ffb937" if dark else "#ffae35"),
+        on_hit_now=QColor("#000000"),
     )
 
 

@@ -18,6 +18,9 @@ _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 
+# What stands at a line's start for its looks alone: headings, quotes, list marks, fences.
+_MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+])\s+)*(?:```+\w*)?")
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -79,6 +82,27 @@ def places(text: str, wanted: list[Term], most: int = 500) -> list[tuple[int, in
         if not kept or start >= kept[-1][1]:
             kept.append((start, end))
     return kept[:most]
+
+
+def title_of(text: str, most: int = 60) -> str:
+    """A title for a chat that begins with this text: its first line that says something, without Markdown's marks.
+
+    Cut between words where there are any, never within a letter and its accents. "" if nothing is left.
+    """
+    for line in text.splitlines():
+        line = " ".join(_MARKS.sub("", line).split())
+        if _WORD.search(line):
+            break
+    else:
+        line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    cut = line.rfind(" ", most // 2, most)
+    if cut < 0:
+        cut = most - 1
+        while cut > 1 and (unicodedata.combining(line[cut]) or "\u200d" in line[cut - 1 : cut + 1]):
+            cut -= 1
+    return line[:cut].rstrip(" ,;:.-–—") + "…"
 
 
 def snippet(text: str, wanted: list[Term], before: int = 40, length: int = 160) -> tuple[str, list[tuple[int, int]]]:

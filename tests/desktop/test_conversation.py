@@ -280,6 +280,12 @@ def test_the_engine_forgets_a_chat_when_it_is_removed_for_good(
     assert talk.conversation.chat is not None
     number = talk.conversation.chat.id
     talk.conversation.delete_chat(number)
+    now = sent(talk, monkeypatch)
+    talk.conversation.forget_removed()
+    assert now == []  # in the trash it is not removed
+    Shelf(talk.store).remove([number])
+    talk.conversation.forget_removed()
+    assert now == [Forget(str(number))]
     talk.close()
     # An engine that does not load has not been seen to forget; the next one is told again.
     broken = make()

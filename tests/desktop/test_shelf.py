@@ -10,7 +10,7 @@ import pytest
 
 from desktop.search import Search
 from desktop.shelf import Counts, Shelf
-from desktop.store import INCOGNITO, Store
+from desktop.store import INCOGNITO, KEPT_S, Store
 from mlx_spec.events import Problem, Span
 
 
@@ -74,24 +74,40 @@ def test_the_trash_is_out_of_sight_until_it_is_brought_back(store: Store, shelf:
     assert shelf.trashed() == [b.id]
 
 
-def test_the_next_start_removes_the_trash(tmp_path: Path) -> None:
+def test_the_trash_is_there_after_a_start_and_empties_itself(tmp_path: Path) -> None:
     store = Store(tmp_path / "chats.db")
-    a, b = store.new_chat("a"), store.new_chat("b")
+    a, b, c = store.new_chat("a"), store.new_chat("b"), store.new_chat("c")
     row = store.add_message(b.id, None, "user", "gone for good")
-    Shelf(store).trash(b.id)
+    for chat in (b, c):
+        Shelf(store).trash(chat.id)
+    month = time.time() - KEPT_S - 60
+    store.change(lambda db: db.execute("UPDATE chats SET deleted=? WHERE id=?", (month, b.id)))
     store.close()
     store = Store(tmp_path / "chats.db")
     shelf = Shelf(store)
-    assert [c.id for c in store.chats()] == [a.id]
-    assert shelf.trashed() == []
+    assert [chat.id for chat in store.chats()] == [a.id]
+    assert shelf.trashed() == [c.id]
     assert store.message(row.id) is None
     assert shelf.owed() == [b.id]
+    shelf.remove([c.id])
     # Its number is not given again while the engine may keep replies under it.
-    assert store.new_chat().id == b.id + 1
+    assert store.new_chat().id == c.id + 1
     shelf.settle(shelf.owed())
     store.flush()
     assert shelf.owed() == []
     store.close()
+
+
+def test_removing_for_good_is_for_the_trash_alone(store: Store, shelf: Shelf) -> None:
+    a, b = store.new_chat("alpha"), store.new_chat("beta")
+    store.add_message(b.id, None, "user", "said")
+    shelf.trash(b.id)
+    (row,) = shelf.trash_list()
+    assert (row.id, row.title, row.messages) == (b.id, "beta", 1)
+    shelf.remove([a.id, b.id])
+    assert [chat.id for chat in store.chats()] == [a.id]
+    assert shelf.trash_list() == []
+    assert shelf.owed() == [b.id]
 
 
 def test_thirty_days_in_the_trash(store: Store, shelf: Shelf) -> None:

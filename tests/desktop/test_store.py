@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,15 @@ for r in rounds(1, 4000, ("lookup",), random.Random(0)):
     assert row.text == "".join(s.text for r in store.rounds(row.id) for s in r.spans)
     store.close()
     process.stdout.close()
+
+
+def test_another_thread_reads_beside_the_window(store: Store) -> None:
+    chat = store.new_chat("quiet", incognito=True)
+    store.new_chat("plain")
+    with ThreadPoolExecutor(1) as other:
+        assert [c.title for c in other.submit(store.chats).result()] == ["quiet", "plain"]
+        store.rename_chat(chat.id, "quieter")
+        assert other.submit(store.chat, chat.id).result() == store.chat(chat.id)
+        store.close()
+        with pytest.raises(Problem, match="closed"):
+            other.submit(store.chats).result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from desktop.words import Term, fold, places, snippet, terms
+from desktop.words import Term, fold, places, snippet, terms, title_of
 
 
 def found(text: str, query: str) -> list[str]:
@@ -57,3 +57,22 @@ def test_snippet() -> None:
 
 def test_fold() -> None:
     assert fold("ÉCOLE") == "ecole"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("\n  ## Plan a  trip\nto Rome", "Plan a trip"),
+        ("```python\nx = 1\n```", "x = 1"),
+        ("> - What is 2**3?", "What is 2**3?"),
+        ("???", "???"),
+        ("", ""),
+        ("word " * 30, "word " * 11 + "word…"),
+        ("a" * 100, "a" * 59 + "…"),
+        ("e\u0301" * 50, "e\u0301" * 29 + "…"),
+        ("旅" * 80, "旅" * 59 + "…"),
+    ],
+)
+def test_title_of(text: str, title: str) -> None:
+    assert title_of(text) == title
+    assert len(title_of(text)) <= 60
