@@ -15,13 +15,14 @@ import mlx.core as mx
 
 from . import verify
 from .events import SamplingSettings
+from .odds import logp_of
 from .sampling import History, process
 from .target import Target
 
 
 @dataclass(slots=True)
 class Ahead:
-    """`own` is the token of the pass and `sure` whether it has a probability. While the pass waits, `before` and
+    """`own` is the token of the pass and `sure` what `logp_of` says of it. While the pass waits, `before` and
     `after` are the caches without and with its row; they are let go before anything is computed, so that buffers
     can be written in place."""
 
@@ -53,14 +54,7 @@ def prepare(
         target.begin()
     logp = process(target.run(own), sampling, None if counts is None else counts[-1:])
     _, after = verify.match(logp, mx.zeros((0,), mx.uint32), seed, len(history) + 1, sampling.temperature)
-    ahead = Ahead(after, possible(logp, after), before, None if start else target.snapshot())
+    ahead = Ahead(after, logp_of(after, logp), before, None if start else target.snapshot())
     if start:
         mx.async_eval(ahead.own, ahead.sure)
     return ahead
-
-
-def possible(logp: mx.array, own: mx.array) -> mx.array:
-    """Whether the tokens `own` (rows,) have a probability by `logp` (rows, vocabulary): they have none where all
-    logits are NaN or -inf."""
-    chosen = mx.take_along_axis(logp, own[:, None].astype(mx.uint32), axis=-1)[:, 0]
-    return chosen > -mx.inf  # false for NaN, too

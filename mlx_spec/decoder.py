@@ -13,6 +13,7 @@ ids, models and drafters; text only through the `TextStream` that it feeds.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from typing import Any, NoReturn
 import mlx.core as mx
 
 from . import tree, verify
-from .ahead import Ahead, possible, prepare
+from .ahead import Ahead, prepare
 from .controller import BEHIND, Candidate, Choice, Controller
 from .detokenize import Pieces, TextStream, merge
 from .drafters.base import Context, Draft, Drafter, Offer
@@ -37,6 +38,7 @@ from .events import (
     SamplingSettings,
     Span,
 )
+from .odds import chances, hopes, logp_of
 from .processors import Processors
 from .sampling import History, check, draw_at, process
 from .target import Target, common_prefix
@@ -183,13 +185,16 @@ def decode(
         ids = [] if drafted is None else integers(drafted)
         chain = ids[: plan.n]
         path = [*range(1 + (0 if flags is None else verify.held(integers(flags))))]
+        order = [*range(1, 1 + len(ids))]  # the rows of the drafts as they are told
         if plan.sides:
             assert plan.draft is not None
             path = tree.follow(plan.draft.parents, [-1, *ids], integers(own))
             target.pick(start, path)
-            ids = [*(ids[row - 1] for row in path[1:]), *(t for i, t in enumerate(ids) if i + 1 not in path)]
+            order = [*path[1:], *(row for row in range(1, 1 + len(ids)) if row not in path)]
+            ids = [ids[row - 1] for row in order]
         accepted = len(path) - 1
-        if not integers(sure)[path[-1]]:
+        odds: list[float] = sure.tolist()  # type: ignore[assignment]
+        if not odds[path[-1]] > -math.inf:  # NaN is not, either
             _give_up(target, drafters)
         if plan.bad is not None and plan.bad.item():
             assert plan.drafter is not None
@@ -268,6 +273,9 @@ def decode(
             why=guard.tell() or plan.why,
             resting=plan.drafter is None and plan.why.startswith(BEHIND),
             memory=mx.get_active_memory(),
+            own_text=reply.pieces(emitted[-1]) if len(emitted) > accepted else "",
+            hopes=hopes(plan.draft, order),
+            chances=chances(odds, path[: len(emitted)], wanted.rule, reply.sampling, plan.draft),
         )
     if ahead is not None:
         ahead.drop(target, len(history) - 1)
@@ -323,7 +331,7 @@ def _pass(
         custom = partial(reply.processors, history.tokens, guessed)
     logp = process(logits, reply.sampling, counts, custom)
     flags, own = _verify(rule, logp, plan, reply, len(history))
-    return flags, own, possible(logp, own)
+    return flags, own, logp_of(own, logp)
 
 
 def _give_up(target: Target, drafters: Mapping[str, Drafter]) -> NoReturn:

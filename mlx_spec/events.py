@@ -197,6 +197,10 @@ class Round:
     `width` is the number of rows in the pass. `plain_s` is the present estimate of one plain pass at this
     context length, None while unknown. `expected` is how many tokens the controller hoped for, and `why`
     says in a few words why it drafted what it did, or did not.
+
+    `own_text` shows the target's own token as `drafted_text` shows the drafts. `hopes` has the drafter's probability
+    of each drafted token, `chances` the target's of each of `tokens` (after temperature, top-p and the like); both
+    from 0 to 1, and empty where they are not known without more work.
     """
 
     request: int
@@ -217,6 +221,9 @@ class Round:
     why: str = ""
     resting: bool = False  # drafting is slower than plain decoding here, so it is off for now
     memory: int = 0  # bytes in use by mlx, as seen after this round
+    own_text: str = ""
+    hopes: tuple[float, ...] = ()
+    chances: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
