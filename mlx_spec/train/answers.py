@@ -21,6 +21,7 @@ import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
 from ..anatomy import Anatomy, Taps
+from ..events import Problem
 
 Array = np.ndarray[Any, Any]
 
@@ -42,31 +43,40 @@ class Template:
 
 
 def template(tokenizer: Any) -> Template:
-    """Read off the rendered template of `tokenizer` (mlx-lm's wrapper). Without a template: text, an empty line."""
+    """Read off the rendered template of `tokenizer` (mlx-lm's wrapper). Without a template: text, an empty line.
+    Raises `Problem` if the template takes no question."""
     ends = frozenset(int(t) for t in tokenizer.eos_token_ids)
-    if not getattr(tokenizer, "has_chat_template", False):
-        line = tuple(tokenizer.encode("\n\n", add_special_tokens=False))
-        return Template((), line, line, ends)
-
-    def render(messages: list[dict[str, str]]) -> str:
-        return str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
 
     def ids(text: str) -> tuple[int, ...]:
         return tuple(int(t) for t in tokenizer.encode(text, add_special_tokens=False))
 
+    # A row must have a first token, and a question an end, whatever the template says.
+    line = ids("\n\n")
+    start = tuple(int(t) for t in tokenizer.encode("")) or line
+    if not getattr(tokenizer, "has_chat_template", False):
+        return Template(start, line, line, ends)
+
+    def render(messages: list[dict[str, str]]) -> str:
+        return str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+
     question = {"role": "user", "content": MARK}
-    before, _, after = render([question]).partition(MARK)
-    between = before
+    try:
+        first = render([question])
+    except Exception as e:  # a template is a program of someone else's
+        raise Problem(f"The model's chat template does not take a question: {e}.", "Choose another model.") from e
+    before, found, after = first.partition(MARK)
+    if not found:
+        raise Problem("The model's chat template changes the question, or leaves it out.", "Choose another model.")
+    between = ids(before)
     try:
         chat = render([question, {"role": "assistant", "content": "yes"}, question])
         later = ids(chat[: chat.rindex(MARK)].rpartition("yes")[2])
         end = next((i for i, t in enumerate(later) if t in ends), -1)
         if later:
-            between_ids = later[end + 1 :]
-            return Template(ids(before), between_ids, ids(after), ends)
-    except Exception:  # a template is a program of someone else's: where it fails, every turn starts as the first
+            between = later[end + 1 :]
+    except Exception:  # where it takes no second turn, every turn starts as the first
         pass
-    return Template(ids(before), ids(between), ids(after), ends)
+    return Template(ids(before) or start, between, ids(after) or line, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,7 @@ def write(
                     row.forced = list(form.after[1:] if ended else form.after)
                     row.asking, row.written = False, 0
             elif token in form.ends or row.written >= LONGEST_ANSWER:
-                end = [] if token in form.ends else [min(form.ends)]
+                end = [] if token in form.ends else sorted(form.ends)[:1]
                 _ask(row, form, (*end, *form.between), encode, questions, own=i % 2 == 1)
         heats = [CURIOUS if r.asking else r.temperature for r in batch]
         hot = [i for i, heat in enumerate(heats) if heat and not batch[i].forced]

@@ -7,7 +7,9 @@ anew whenever they are asked for.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import mlx.core as mx
 import numpy as np
 
 from ..anatomy import Anatomy, Taps
+from ..events import Problem
 from ..files import replacing
 from .answers import Array, Shard, half
 from .eagle import Batch
@@ -32,24 +35,26 @@ class Texts:
         self.read()
 
     def read(self) -> None:
-        """Take up what is in the folder now. Shards of another length than the first are left alone."""
+        """Take up what is in the folder now. Shards of another length than the first are left alone. Raises `Problem`
+        if one is damaged."""
         ids: list[Array] = []
         mine: list[Array] = []
         self._states, rows = [], 0
         for path in self._paths():
-            with np.load(path) as shard:
+            with _sound(path), path.open("rb") as file, np.load(file) as shard:
                 if ids and shard["ids"].shape[1] != ids[0].shape[1]:
                     continue
                 ids.append(shard["ids"])
                 mine.append(shard["mine"])
             states = self._states_of(path)
-            self._states.append((rows, np.load(states, mmap_mode="r") if states.exists() else None))
+            with _sound(states):
+                self._states.append((rows, np.load(states, mmap_mode="r") if states.exists() else None))
             rows += len(ids[-1])
         if ids:
             self.ids, self.mine = np.concatenate(ids), np.concatenate(mine)
 
     def _paths(self) -> list[Path]:
-        return sorted(self.folder.glob("answers-*.npz"))
+        return sorted(self.folder.glob("answers-[0-9]*.npz"))
 
     @staticmethod
     def _states_of(path: Path) -> Path:
@@ -57,7 +62,8 @@ class Texts:
 
     @property
     def shards(self) -> int:
-        return len(self._paths())
+        """How many there were; some may have been removed, and no number is given twice."""
+        return int(self._paths()[-1].stem.rpartition("-")[2]) + 1 if self._paths() else 0
 
     @property
     def rows(self) -> int:
@@ -74,6 +80,8 @@ class Texts:
         if shard.states is not None and used + shard.states.nbytes <= self.room:
             with replacing(self._states_of(path)) as part, part.open("wb") as file:
                 np.save(file, shard.states)
+        else:
+            self._states_of(path).unlink(missing_ok=True)  # of a shard that was removed
         with replacing(path) as part, part.open("wb") as file:
             np.savez(file, ids=shard.ids, mine=shard.mine)
         self.read()
@@ -93,6 +101,15 @@ class Texts:
         found = mx.array(np.stack([k for k in kept if k is not None])).astype(mx.float32)
         states = [found[:, :, i] for i in range(found.shape[2])]
         return Batch(self.ids[list(rows)], self.mine[list(rows)], states[:-1], states[-1])
+
+
+@contextmanager
+def _sound(path: Path) -> Iterator[None]:
+    """Says which file it is that cannot be read."""
+    try:
+        yield
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
+        raise Problem(f"The texts in {path} are damaged: {e}.", "Remove that file, and start it again.") from e
 
 
 def think(anatomy: Anatomy, taps: Taps, ids: Array) -> Array:
@@ -117,7 +134,9 @@ def frequent(texts: Texts, most: int, vocabulary: int, always: Sequence[int] = (
 def shuffled(rows: Sequence[int], batch: int, seed: int) -> Iterator[list[int]]:
     """Batches of `rows` without end: every row once before any comes twice."""
     chance = np.random.default_rng(seed)
+    order: list[int] = []
     while True:
-        order = chance.permutation(np.array(rows))
-        for i in range(0, max(len(order) - batch, 0) + 1, batch):
-            yield [int(r) for r in order[i : i + batch]]
+        order += [int(r) for r in chance.permutation(np.array(rows))]
+        while len(order) >= batch:
+            yield order[:batch]
+            del order[:batch]
