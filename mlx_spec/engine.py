@@ -344,6 +344,10 @@ class Engine:
             ) from e
         return [int(t) for t in ids]
 
+    def count(self, text: str) -> int:
+        """How many tokens a text has as it is, without the marks that a tokenizer puts around a whole prompt."""
+        return len(self.tokenizer.encode(clean(text), add_special_tokens=False))
+
     def generate(
         self,
         prompt: str | Sequence[Message] | Sequence[int],

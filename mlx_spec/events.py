@@ -103,6 +103,14 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Count the tokens of some texts, as they are: without the chat template or marks around them."""
+
+    request: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetDrafters:
     """Change the drafters; in effect from the next round, in mid-reply too."""
 
@@ -126,7 +134,7 @@ class Shutdown:
     """End the engine process."""
 
 
-Request = Load | Generate | Forget | SetDrafters | Stop | Unload | Shutdown
+Request = Load | Generate | Count | Forget | SetDrafters | Stop | Unload | Shutdown
 
 # ------------------------------------------------------------------------------------------------ events
 
@@ -258,6 +266,14 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """How many tokens each text of a `Count` has, in the same order."""
+
+    request: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Something could not be done. `message` is one sentence for a person, `remedy` what they can do;
     `detail` (a traceback, say) is for a bug report and is never shown unasked."""
@@ -284,7 +300,7 @@ class Notice:
     message: str
 
 
-Event = LoadProgress | Loaded | PromptProgress | Round | Finished | Failed | Memory | Notice
+Event = LoadProgress | Loaded | PromptProgress | Round | Finished | Counted | Failed | Memory | Notice
 
 
 class Problem(Exception):

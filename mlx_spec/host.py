@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .events import (
+    Count,
+    Counted,
     DrafterSettings,
     Event,
     Failed,
@@ -104,6 +106,9 @@ class Host:
             self._load(request)
         elif isinstance(request, Generate):
             self._generate(request)
+        elif isinstance(request, Count):
+            known = [self._engine.count(text) for text in request.texts] if self._engine is not None else []
+            self._send(Counted(request.request, tuple(known)))
         elif isinstance(request, Forget):
             if self._engine is not None and self._engine.replies is not None:
                 self._engine.replies.forget(request.chat)

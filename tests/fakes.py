@@ -11,6 +11,8 @@ import time
 from multiprocessing.connection import Connection
 
 from mlx_spec.events import (
+    Count,
+    Counted,
     DrafterSettings,
     DrafterStats,
     Failed,
@@ -120,6 +122,8 @@ class Fake:
                     self.connection.send(Memory(10**8, 2 * 10**8, 10**10))
             elif isinstance(request, Generate):
                 self.generate(request)
+            elif isinstance(request, Count):
+                self.connection.send(Counted(request.request, tuple(len(t.split()) for t in request.texts)))
 
     def generate(self, request: Generate) -> None:
         number, send = request.request, self.connection.send

@@ -14,6 +14,8 @@ import pytest
 
 from mlx_spec import host
 from mlx_spec.events import (
+    Count,
+    Counted,
     DrafterSettings,
     Event,
     Failed,
@@ -96,6 +98,15 @@ def test_stop_and_toggle_in_mid_reply(peer: Peer) -> None:
     finished = peer.until(Finished)[-1]
     assert isinstance(finished, Finished)
     assert finished.reason in ("stopped", "stop")
+
+
+def test_tokens_are_counted(peer: Peer) -> None:
+    peer.connection.send(Count(41, ("one two three", "", "one two three one two three \ud800\0")))
+    counted = peer.until(Counted)[-1]
+    assert isinstance(counted, Counted)
+    assert counted.request == 41
+    assert counted.tokens[1] == 0
+    assert 0 < counted.tokens[0] < counted.tokens[2]
 
 
 def test_failures_are_sentences(peer: Peer, tmp_path: Path) -> None:
