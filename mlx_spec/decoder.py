@@ -321,7 +321,7 @@ def _usable(settings: DrafterSettings, drafters: Mapping[str, Drafter]) -> list[
 def _pass(
     target: Target, rows: mx.array, plan: Plan, rule: str, reply: Reply, history: History
 ) -> tuple[mx.array | None, mx.array, mx.array]:
-    """Build one pass over `rows`: what `_verify` gives, and for each row whether its token has a probability."""
+    """Build one pass over `rows`: what `_verify` gives, and what `logp_of` says of each row's token."""
     with tree.shaped(plan.draft.parents) if plan.draft and plan.sides else contextlib.nullcontext():
         logits = target.run(rows)
     drafted = plan.draft.tokens if plan.draft else None
@@ -395,9 +395,13 @@ def _plan(
     offer, drafter = found[name], drafters[name]
     goes_on = partial(controller.goes_on, name) if settings.adaptive and drafter.stops else None
     coupled = settings.rule == "match"
-    # A tree's rows have no history of their own, so nothing may count tokens; and a sampled draft has one law a row.
+    # A tree's rows have no history of their own, so nothing may count tokens; and `block` judges whole chains.
     trees = goes_on and target.trees and not history.penalised and not reply.processors and not target.behind
-    sides = partial(controller.sides, name) if trees and (coupled or reply.sampling.temperature == 0) else None
+    sides = (
+        partial(controller.sides, name)
+        if trees and (settings.rule != "block" or reply.sampling.temperature == 0)
+        else None
+    )
     context = Context(history, reply.sampling, reply.seed, coupled, goes_on, sides)
     timed = drafter.cost_hint == 0 or controller.times(name)
 
@@ -449,6 +453,10 @@ def _verify(rule: str, logp: mx.array, plan: Plan, reply: Reply, position: int) 
     drafted = plan.draft.tokens if plan.draft else none
     # At temperature 0 all rules are the same: the target's argmax.
     if plan.draft is not None and plan.sides:
+        if plan.draft.logq is not None:
+            places = [place for place, _ in plan.sides]
+            own = verify.rejection_tree(logp, plan.draft.logq, drafted, places, reply.seed, position)
+            return mx.zeros((0,), mx.bool_), own
         places = [position + d for d in tree.depths(plan.draft.parents)]
         return mx.zeros((0,), mx.bool_), draw_at(logp, reply.seed, places, reply.sampling.temperature)
     if rule == "match" or reply.sampling.temperature == 0 or plan.draft is None:

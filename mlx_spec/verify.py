@@ -9,6 +9,10 @@
 `block`      Sun et al. 2024 (arXiv 2403.10444): the drafts are judged together. More of them hold than with
              `rejection`, never fewer, and the law is the same. For deterministic drafts the two are one.
 
+A draft may have second choices beside it (tree.py). `match` follows the target's draws; under `rejection` a second
+choice is judged like a first one, by what the first left of both laws: recursive rejection without replacement
+(Jeon et al. 2024, arXiv 2402.14160; Yang et al. 2024, arXiv 2401.06706).
+
 All end with a token of the target's own: after the last draft if all held (the bonus token). This module
 knows distributions and tokens, not models.
 """
@@ -19,7 +23,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from .sampling import ACCEPT, RESIDUAL, draw, key
+from .sampling import ACCEPT, RESIDUAL, draw, draw_at, key
 
 RULES = ("match", "rejection", "block")
 
@@ -46,6 +50,14 @@ def residual(p: mx.array, q: mx.array) -> mx.array:
     r = mx.maximum(p - q, 0)
     total = mx.sum(r, axis=-1, keepdims=True)
     return mx.where(total > 0, r / mx.where(total > 0, total, 1), p)
+
+
+def second_laws(p: mx.array, q: mx.array, drafted: mx.array) -> tuple[mx.array, mx.array]:
+    """What a second choice is judged by where the first was refused: the target's law that is left, and the law that
+    the second was drawn from, which is q without the first. All (n, vocabulary), `drafted` (n,)."""
+    others = mx.put_along_axis(q, drafted[:, None], mx.array(0, q.dtype), axis=-1)
+    total = mx.sum(others, axis=-1, keepdims=True)
+    return residual(p, q), mx.where(total > 0, others / mx.where(total > 0, total, 1), 0)
 
 
 def one_hot(drafted: mx.array, vocabulary: int, dtype: mx.Dtype = mx.float32) -> mx.array:
@@ -78,6 +90,32 @@ def rejection(
     flags = u < accept_probability(p, q, drafted)
     rest = mx.concatenate([mx.log(residual(p, q)), logp[n:]])
     return flags, draw(rest, seed, position, 1.0, RESIDUAL)
+
+
+def rejection_tree(
+    logp: mx.array, logq: mx.array, drafted: mx.array, places: Sequence[int], seed: int, position: int
+) -> mx.array:
+    """The rule for a chain with second choices, each drawn from the same law as the token of the chain at its place,
+    that token left out. Which places have one must not depend on what was drawn for it.
+
+    logp: (1 + n + m, vocabulary), row 0, the rows of the chain, those of the second choices; logq: (n, vocabulary);
+    drafted: (n + m,); `places` (m,) of the second choices, 0 the first of the chain. Returns for each row the token
+    that follows it, (1 + n + m,): a drafted one where that holds.
+    """
+    n = drafted.shape[0] - len(places)
+    chain, rows = drafted[:n], mx.array(list(places))
+    p, q = mx.exp(logp[:n]), mx.exp(logq)
+    u = mx.stack([mx.random.uniform(shape=(2,), key=key(seed, position + i, ACCEPT)) for i in range(n)])
+    left, law = second_laws(p[rows], q[rows], chain[rows])
+    rest = residual(p, q)
+    rest[rows] = residual(left, law)
+    bonus = [position + n, *(position + place + 1 for place in places)]
+    own = draw_at(
+        mx.log(mx.concatenate([rest, mx.exp(logp[n:])])), seed, [*range(position, position + n), *bonus], 1.0, RESIDUAL
+    )
+    own[rows] = mx.where(u[rows, 1] < accept_probability(left, law, drafted[n:]), drafted[n:], own[rows])
+    own[:n] = mx.where(u[:, 0] < accept_probability(p, q, chain), chain, own[:n])
+    return own
 
 
 def block_chances(p: mx.array, q: mx.array, drafted: mx.array) -> tuple[mx.array, mx.array]:

@@ -22,9 +22,10 @@ def lag() -> int:
     return 0 if mx.default_device() == mx.Device(mx.cpu) else 1
 
 
-def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None], mx.array]) -> Draft:
+def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None], mx.array | None]) -> Draft:
     """At most `n` tokens. `step(i, token)` gives the logits (1, vocabulary) of draft i: it feeds the drafter with
-    `token`, the draft before, not yet read (None at first: what the history ends with)."""
+    `token`, the draft before, not yet read (None at first: what the history ends with). None instead of logits ends
+    the draft; the first must be there."""
     history, settings = context.history, context.sampling
     position, vocabulary, late = len(history), history.vocabulary, lag()
     ids: list[mx.array] = []
@@ -37,7 +38,10 @@ def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None],
             read.append(_number(sure[len(read)]))
             if not context.goes_on(read):
                 break
-        logits = step(i, ids[-1] if ids else None)[:, :vocabulary]
+        said = step(i, ids[-1] if ids else None)
+        if said is None:
+            break
+        logits = said[:, :vocabulary]
         counts = history.counts(mx.concatenate(ids) if ids else None)
         logp = process(logits, settings, None if counts is None else counts[-1:])
         noisy = logp
@@ -53,8 +57,10 @@ def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None],
         ids.append(token)
         sure.append(sureness(logp, token))
         if context.sides:
-            second = mx.argmax(mx.put_along_axis(noisy, token[:, None], mx.array(-mx.inf), axis=-1), axis=-1)
-            others.append((second, sureness(logp, second)))
+            second = mx.argmax(_without(noisy, token), axis=-1)
+            # Where drafts are judged by their law, what is known of a second choice before it is drawn must do.
+            likely = second if settings.temperature == 0 or context.coupled else mx.argmax(_without(logp, token), -1)
+            others.append((second, sureness(logp, likely)))
             mx.async_eval(token, sure[-1], *others[-1])
         else:
             mx.async_eval(token, sure[-1])
@@ -65,6 +71,11 @@ def draft_chain(context: Context, n: int, step: Callable[[int, mx.array | None],
         sides = context.sides(read, [(place, _number(chance)) for place, (_, chance) in enumerate(others)])
     tokens = mx.concatenate([*ids, *(others[place][0] for place, _ in sides)])
     return Draft(tokens, mx.concatenate(laws) if laws else None, tuple(read), tuple(sides))
+
+
+def _without(rows: mx.array, tokens: mx.array) -> mx.array:
+    """Rows (n, vocabulary) in which `tokens` (n,) cannot be."""
+    return mx.put_along_axis(rows, tokens[:, None], mx.array(-mx.inf), axis=-1)
 
 
 def _number(one: mx.array) -> float:

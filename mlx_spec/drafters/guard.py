@@ -67,14 +67,13 @@ def tame(draft: Draft, n: int, vocabulary: int) -> tuple[Draft, mx.array]:
 
     A row of NaN becomes a law that gives nothing: the draft fails there and the target's own law replaces it.
     """
-    if draft.tokens.ndim != 1 or (draft.logq is not None and draft.logq.shape != (draft.tokens.shape[0], vocabulary)):
+    if draft.tokens.ndim != 1 or (draft.logq is not None and draft.logq.shape != (draft.chain, vocabulary)):
         laws = "" if draft.logq is None else f" with laws of shape {draft.logq.shape}"
         raise ValueError(f"its draft has the shape {draft.tokens.shape}{laws}")
     sides = draft.sides
-    if sides and (draft.logq is not None or draft.chain > n or not all(0 <= p < draft.chain for p, _ in sides)):
+    if sides and (draft.chain > n or not all(0 <= p < draft.chain for p, _ in sides)):
         raise ValueError("its tree is none")
-    n += len(sides)
-    tokens = draft.tokens[:n].astype(mx.uint32)
+    tokens = draft.tokens[: n + len(sides)].astype(mx.uint32)
     bad = mx.any(tokens >= vocabulary)
     tokens = mx.minimum(tokens, vocabulary - 1)
     logq = draft.logq

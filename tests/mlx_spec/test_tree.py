@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_spec import tree
-from mlx_spec.controller import Average, Controller
+from mlx_spec.controller import Average, Choice, Controller
 from mlx_spec.drafters.base import Draft
 from mlx_spec.drafters.guard import tame
 from mlx_spec.engine import Engine, load_engine
@@ -100,6 +101,30 @@ def test_the_text_is_plain_decodings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     list(fresh.prefill(engine.target.tokens))
     for ours, theirs in zip(kept, hidden.rows(0, length, hidden.wanted), strict=True):
         np.testing.assert_allclose(np.array(ours), np.array(theirs), atol=2e-3, rtol=1e-3)
+
+
+def test_sampled_trees_are_judged_by_their_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule `rejection`: the first tokens of many seeds have the law that plain decoding has."""
+    make_head(tmp_path / "head")
+    engine = load_engine(tiny_llama(tmp_path / "target", layers=6), head=tmp_path / "head")
+    monkeypatch.setattr(Controller, "sides", lambda self, name, sure, others: list(others))
+    monkeypatch.setattr(Controller, "goes_on", lambda self, name, sure: True)
+    monkeypatch.setattr(
+        Controller, "choose", lambda self, found, *more: (found[0] if found else None, Choice(1, 2.0, ""))
+    )
+    counts: dict[tuple[str, ...], Counter[int]] = {}
+    for names in ((), ("eagle3",)):
+        trees = 0
+        counts[names] = Counter()
+        for seed in range(150):
+            sampling = SamplingSettings(max_tokens=3, seed=seed, temperature=0.9, top_k=3)
+            settings = DrafterSettings(names, rule="rejection", max_draft=1)
+            rounds = [e for e in engine.generate(PROMPT, sampling, settings) if isinstance(e, Round)]
+            trees += any(len(r.drafted) == 2 for r in rounds)
+            counts[names][rounds[0].tokens[0]] += 1
+        assert bool(names) == (trees > 40)
+    plain, drafted = counts[()], counts["eagle3",]
+    assert max(abs(plain[t] - drafted[t]) for t in plain.keys() | drafted.keys()) < 3.5 * np.sqrt(2 * 150 / 4)
 
 
 def test_a_side_that_holds_is_counted_and_learned() -> None:

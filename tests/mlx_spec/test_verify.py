@@ -78,6 +78,47 @@ def rejection_law(p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], 
     return law
 
 
+def tree_law(p: Model, q: Model, places: tuple[int, ...], n: int, wrong: str = "") -> Law:
+    """The law of the text after one round of a chain of `n` with second choices at `places`."""
+    law: Law = {}
+    vocabulary = len(p[()])
+
+    def extend_round(text: tuple[int, ...], weight: float) -> None:
+        i = len(text)
+        if i == n:
+            extend(law, text, weight, p, n + 1)
+            return
+        pi, qi = (mx.array(m[text][None], mx.float64) for m in (p, q))
+        for first, drawn in enumerate(q[text]):
+            drafted = mx.array([first])
+            accept = verify.accept_probability(pi, qi, drafted).item()
+            extend_round((*text, first), weight * drawn * accept)
+            refused = weight * drawn * (1 - accept)
+            left, others = verify.second_laws(pi, qi, drafted)
+            if wrong == "drawn like the first":
+                others = qi
+            rest = np.array(left)[0]
+            if i not in places:
+                for other in range(vocabulary):
+                    extend(law, (*text, other), refused * rest[other], p, n + 1)
+                continue
+            truly = np.array(verify.second_laws(pi, qi, drafted)[1])[0]
+            beyond = np.array(verify.residual(left, others))[0]
+            for second, chance in enumerate(truly):
+                takes = verify.accept_probability(left, others, mx.array([second])).item()
+                if wrong == "only likely ones are drawn" and chance < 0.5:
+                    takes, beyond_here = 0.0, rest
+                else:
+                    beyond_here = beyond
+                extend(law, (*text, second), refused * chance * takes, p, n + 1)
+                for other in range(vocabulary):
+                    extend(law, (*text, other), refused * chance * (1 - takes) * beyond_here[other], p, n + 1)
+
+    with mx.stream(mx_cpu):
+        extend_round((), 1.0)
+    return law
+
+
 def block_law(p: Model, q: Model, n: int, stop: Callable[[tuple[int, ...]], bool], wrong: str = "") -> Law:
     """The law of the text after one round of the block rule: the last success among the drafts wins."""
     law: Law = {}
@@ -146,6 +187,44 @@ def test_block_is_exact(vocabulary: int, n: int) -> None:
     truth = target_law(p, vocabulary, n + 1)
     assert variation(block_law(p, q, n, lambda _: False), truth) < 1e-12
     assert variation(block_law(p, q, n, lambda text: q[text].max() < 0.6), truth) < 1e-12
+
+
+@pytest.mark.parametrize(("vocabulary", "n"), SIZES)
+def test_second_choices_are_exact(vocabulary: int, n: int) -> None:
+    rng = np.random.default_rng(vocabulary * 7 + n)
+    p, q = model(rng, vocabulary, n + 1), model(rng, vocabulary, n + 1)
+    truth = target_law(p, vocabulary, n + 1)
+    for places in ((0,), (n - 1,), tuple(range(n))):
+        assert variation(tree_law(p, q, places, n), truth) < 1e-12
+
+
+@pytest.mark.parametrize("wrong", ["drawn like the first", "only likely ones are drawn"])
+def test_wrong_second_choices_fail_the_same_test(wrong: str) -> None:
+    rng = np.random.default_rng(7)
+    p, q = model(rng, 3, 3), model(rng, 3, 3)
+    assert variation(tree_law(p, q, (0, 1), 2, wrong), target_law(p, 3, 3)) > 1e-3
+
+
+def test_second_choices_follow_the_law_on_the_device() -> None:
+    """First tokens of many rounds, noise included, and the tokens after a second choice that held."""
+    p, q, after = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.3, 0.6]), np.array([0.2, 0.2, 0.6])
+    rows = mx.log(mx.array(np.stack([p, after, after]).astype(np.float32)))
+    logq = mx.log(mx.array(q[None].astype(np.float32)))
+    rng = np.random.default_rng(0)
+    count, later = np.zeros(3), np.zeros(3)
+    rounds = 3000
+    for seed in range(rounds):
+        first = int(rng.choice(3, p=q))
+        others = np.where(np.arange(3) == first, 0, q)
+        second = int(rng.choice(3, p=others / others.sum()))
+        own = verify.rejection_tree(rows, logq, mx.array([first, second], mx.uint32), (0,), seed, 10).tolist()
+        count[own[0]] += 1
+        if own[0] == second:
+            later[own[2]] += 1
+    assert np.all(np.abs(count / rounds - p) < 3.5 * np.sqrt(p * (1 - p) / rounds))
+    n = later.sum()
+    assert n > 200
+    assert np.all(np.abs(later / n - after) < 3.5 * np.sqrt(after * (1 - after) / n))
 
 
 @pytest.mark.parametrize("wrong", ["no residual", "a failure ends it"])
