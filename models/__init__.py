@@ -10,7 +10,7 @@ from .folder import check_folder
 from .local import LocalModel, local_models
 from .locate import locate
 from .memory import MemoryNeed
-from .pair import PairReport, check_pair
+from .pair import PairReport, Proposal, check_pair, propose
 from .paths import home, models_dir
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "LocalModel",
     "MemoryNeed",
     "PairReport",
+    "Proposal",
     "catalogue",
     "check_folder",
     "check_pair",
@@ -25,4 +26,5 @@ __all__ = [
     "local_models",
     "locate",
     "models_dir",
+    "propose",
 ]

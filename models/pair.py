@@ -1,14 +1,17 @@
-"""Can this model draft for that one? Compares what ids mean, without loading weights."""
+"""Can this model draft for that one, and which would be the best? Compares what ids mean, without loading weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlx_spec.events import Problem
 
+from . import drafters
 from .folder import read_json
+from .local import LocalModel, local_models
 
 SHOWN = 3  # examples named of each kind
 
@@ -70,3 +73,40 @@ def check_pair(target: Path, draft: Path) -> PairReport:
         i = min(both)
         notes.append(f"token {i}, {ours[i]}, is special on one side only")
     return PairReport(not reasons, tuple(reasons), tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A draft model for a target: `source` is what `locate` takes, `here` whether it is on this disk."""
+
+    source: str
+    here: bool
+    known: str  # what others reported of the pair
+
+
+def propose(model: str, folder: Path, here: Sequence[LocalModel] | None = None) -> Proposal | None:
+    """The draft model to offer for the target `model`, whose files are in `folder`: the best known one that is on this
+    disk, in whatever quantization, and agrees with it; else the best known one to fetch.
+
+    None where none is known to be worth it. `here` is what is on this disk (None: look).
+    """
+    local = local_models() if here is None else here
+    known = [d for t in drafters.drafters_for(model) for d in t.drafters if d.kind == "model"]
+    for drafter in known:
+        for other in local:
+            if other.path is not None and other.path != folder and _same_model(drafter.id, other):
+                try:
+                    fits = check_pair(folder, other.path).ok
+                except Problem:  # damaged: not worth a word here
+                    continue
+                if fits:
+                    return Proposal(other.name, True, drafter.known)
+    return Proposal(known[0].id, False, known[0].known) if known else None
+
+
+def _same_model(repo: str, other: LocalModel) -> bool:
+    """Whether a model on this disk is the one of that hub id, be it quantized otherwise."""
+    if other.name == repo:
+        return True
+    wanted = drafters.matches(repo)
+    return len(wanted) == 1 and any(drafters.matches(name) == wanted for name in (other.name, other.title))

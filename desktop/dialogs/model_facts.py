@@ -10,7 +10,7 @@ from pathlib import Path
 
 from desktop.sidebar.stats import bytes_text
 from mlx_spec.events import Problem
-from models import LocalModel, check_folder, check_pair, local_models
+from models import LocalModel, check_folder, check_pair, local_models, propose
 from models.folder import read_json
 from models.memory import available, need
 
@@ -110,6 +110,9 @@ def assess(model: str, draft: str, context: int | None = None) -> Assessment:
             lines.append("This draft model cannot draft for this model:")
             lines += [f"{reason}." for reason in report.reasons]
             fits = can_load = False
+    if target is not None and not draft and (offer := propose(model, target)) is not None:
+        where = "on this machine" if offer.here else "to be fetched from the hub"
+        lines.append(f"{offer.source}, {where}, is known to draft for this model. {offer.known}")
     if target is not None:
         most = context_of(target)
         length = min(context or most, most)

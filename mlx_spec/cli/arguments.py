@@ -159,6 +159,11 @@ def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     action.add_argument("--json", action="store_true", help="print JSON")
     action.set_defaults(run=_run(".models", "check"))
 
+    action = actions.add_parser("drafters", help="name the published drafters that are known for a model, best first")
+    action.add_argument("target", metavar="TARGET", help=MODEL_HELP + "; nothing is fetched")
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=_run(".models", "drafters"))
+
 
 def _bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(

@@ -6,9 +6,13 @@ import json
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..events import Problem
 from .terminal import Progress, size
+
+if TYPE_CHECKING:
+    from models.drafters import KnownTarget
 
 
 def _locate(name: str) -> Path:
@@ -73,3 +77,50 @@ def check(options: Namespace) -> int:
     for line in (*report.reasons, *report.notes):
         print(f"  {line}")
     return 0 if report.ok else 1
+
+
+def drafters(options: Namespace) -> int:
+    """Name the drafters that are known for TARGET, best first, and why there are none of other kinds."""
+    from models import drafters as known
+
+    name, config = known.called(options.target)
+    found = known.matches(name, config)
+    if options.json:
+        print(json.dumps([asdict(t) for t in found], ensure_ascii=False))
+        return 0
+    if not found:
+        print(f"No published drafter is known for {options.target}.")
+    elif not any(known.is_named(t, name) for t in found):
+        shapes = " and ".join(t.title for t in found)
+        print(f"{options.target} has the shape of {shapes}; its name does not say whether it is one.")
+    for target in found:
+        print("\n".join(_known_lines(target)))
+    print(WITHOUT_FILES.format(model=options.target))
+    if any(d.id for t in found for d in t.drafters):
+        print(OF_OTHERS)
+    return 0
+
+
+WITHOUT_FILES = """
+Without any file: suffix, lookup and history copy, with every model; whether layer_skip gains is found out by
+  mlx-spec layers --model {model}
+Of your own: a head made on this machine by
+  mlx-spec train --model {model}"""
+OF_OTHERS = """
+Sizes are estimates. The ids were read in public listings, nothing was fetched: look at the hub first. Figures are
+other people's, on their machines; on yours, mlx-spec bench tells. A model that was trained further agrees less with
+what was made for its parent. The id of a draft model goes to --draft; of the others, fetch one with hf download ID and
+give its folder to --head."""
+
+
+def _known_lines(target: KnownTarget) -> list[str]:
+    """What is known for one target, a few lines a drafter."""
+    lines = [target.title]
+    for number, one in enumerate(target.drafters, 1):
+        about = [f"about {size(one.gb * 1e9)}" if one.gb else "size: see the hub", f"licence: {one.licence}"]
+        about += ["the id is not verified"] if one.source == "memory" else []
+        lines.append(f"  {number}. {one.kind}  {one.id or 'comes along'}{f'  ({one.variant})' if one.variant else ''}")
+        lines.append(f"     {', '.join(about)}")
+        lines.append(f"     {one.known}")
+    lines += [f"  no {kind}: {reason}" for kind, reason in target.why_not.items()]
+    return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,15 @@ def test_what_is_not_here_yet_is_said(tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.write_bytes(b"GGUF")
     assert "imported first" in assess(str(file), "").lines[0]
+
+
+def test_a_draft_model_is_proposed_where_one_is_known(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "one", ["a"])
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "qwen3", "hidden_size": 5120, "num_hidden_layers": 64, "vocab_size": 151936}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert assess(str(folder), "").lines[0].startswith("mlx-community/Qwen3-0.6B-4bit, to be fetched from the hub")
+    assert not any("Qwen3-0.6B" in line for line in assess(str(folder), str(folder)).lines)
 
 
 @pytest.mark.parametrize("source", ["nonsense", "~/nowhere/model.gguf"])
