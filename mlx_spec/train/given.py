@@ -19,7 +19,7 @@ SUFFIXES = (".txt", ".md")
 def prompts(path: Path) -> list[str]:
     """The lines of a file that have something in them. Raises `Problem`."""
     try:
-        found = [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+        found = [line.strip() for line in path.read_text("utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as e:
         raise Problem(f"The prompts in {path} cannot be read: {e}.", "Give a text file, one question a line.") from e
     if not found:
@@ -51,7 +51,7 @@ def _parts(path: Path, tokenizer: Any) -> Iterator[tuple[list[int], list[bool]]]
                 part = _encode(tokenizer, file.read_text("utf-8", errors="replace"))
                 yield part, [True] * len(part)
             return
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
             if line.strip():
                 yield _chat(line, number, path, tokenizer)
     except (OSError, UnicodeDecodeError) as e:
