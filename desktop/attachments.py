@@ -92,11 +92,10 @@ def split(text: str) -> tuple[list[Attachment], str]:
     return found, typed
 
 
-def titled(text: str) -> str:
-    """What a message is about in one line: the first line that was typed, or else its files' names."""
+def subject(text: str) -> str:
+    """What a message is about: what was typed, or else its files' names."""
     attachments, typed = split(text)
-    first = next((line.strip() for line in typed.splitlines() if line.strip()), "")
-    return first or ", ".join(attachment.name for attachment in attachments)
+    return typed if typed.strip() else ", ".join(attachment.name for attachment in attachments)
 
 
 def cut(attachment: Attachment, characters: int) -> Attachment:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from desktop.attachments import Attachment, fenced, split
 from mlx_spec.events import Count, Counted, Message, Problem
 
 BYTES = 3.8  # of UTF-8 in a token, while nothing is known of the model
@@ -159,26 +158,6 @@ class TokenCounter(QObject):
         texts = tuple(self._wanted.values())
         self._wanted.clear()
         self._send(Count(number, texts))
-
-
-def fill(
-    counter: TokenCounter, system: str, path: Sequence[str], draft: str, length: int, left_out: int = 0
-) -> Filling:
-    """What fills the context: the texts of a chat's messages, oldest first, and a message that is being written."""
-    nothing = Tokens(0)
-    history, files = nothing, nothing
-    for text in path[left_out:]:
-        attached, typed = split(text)
-        files = files + _of_files(counter, attached)
-        history = history + counter.message(typed)
-    attached, typed = split(draft)
-    files = files + _of_files(counter, attached)
-    written = counter.message(typed) if draft.strip() else nothing
-    return Filling(counter.message(system) if system else nothing, history, files, written, length, left_out)
-
-
-def _of_files(counter: TokenCounter, attached: Sequence[Attachment]) -> Tokens:
-    return sum((counter.count(fenced(a)) for a in attached), Tokens(0))
 
 
 def fitting(counter: TokenCounter, messages: Sequence[Message], length: int) -> int:

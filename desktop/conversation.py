@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from desktop.attachments import subject
+from desktop.context import Full, TokenCounter
 from desktop.engine_client import EngineClient
 from desktop.macos import Awake
+from desktop.room import Room
 from desktop.settings import (
     CONTEXT,
     DRAFT_MODEL,
@@ -32,6 +35,7 @@ from desktop.shelf import Shelf
 from desktop.store import ChatRow, MessageRow, Store
 from desktop.words import title_of
 from mlx_spec.events import (
+    Counted,
     DrafterSettings,
     Event,
     Failed,
@@ -82,6 +86,7 @@ class Writing:
 
     row: MessageRow
     request: int
+    prompt: tuple[Message, ...]
     unsaved: list[Round] = field(default_factory=list)
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -96,6 +101,8 @@ class Conversation(QObject):
     prompt_progress = Signal(int, object)
     reply_finished = Signal(object, object)
     problem = Signal(object)
+    full = Signal(object, object)  # a `Full`, and what does it again once the oldest turns may be left out
+    unsent = Signal(str)  # an edited message that could not be said
     state_changed = Signal(object, str, float)
     model_loaded = Signal(object)
     memory_changed = Signal(object)
@@ -114,6 +121,7 @@ class Conversation(QObject):
         self._numbers = itertools.count(1)
         self._loading = 0
         self._models = ("", "")
+        self.room = Room(TokenCounter(client.send))
         self._awake = Awake()
         self._closed = False
         self._frame = QTimer(self)
@@ -122,6 +130,11 @@ class Conversation(QObject):
         client.arrived.connect(self._wake)
         client.died.connect(self._died)
         settings.changed.connect(self._setting_changed)
+        self.chat_opened.connect(self.room.chat_opened)
+        self.message_added.connect(self.room.message_added)
+        self.rounds_arrived.connect(self.room.rounds_arrived)
+        self.reply_finished.connect(self.room.reply_finished)
+        self.room.set_system(settings.get(SYSTEM_PROMPT).strip())
 
     # -------------------------------------------------------------------------------------------- state
 
@@ -171,6 +184,7 @@ class Conversation(QObject):
             self._client.close(1.0)  # a load must not wait for a long pass of the old model
         self._models = (model, draft)
         self._loading = next(self._numbers)
+        self.room.set_model(0)
         self._set_state(EngineState.LOADING, f"Loading {model}")
         self._client.start()
         # Before the load, which is answered: requests are taken in turn, so by then these are done.
@@ -193,6 +207,7 @@ class Conversation(QObject):
             return  # said of a process that has been replaced meanwhile
         self._drain()
         self._info = None
+        self.room.set_model(0)
         if self._writing is not None:
             self._end_reply("cut", words)
         self._set_state(EngineState.DEAD, "The engine is not running")
@@ -214,6 +229,8 @@ class Conversation(QObject):
         return DrafterSettings(names, wanted.rule, wanted.max_draft)
 
     def _setting_changed(self, setting: object) -> None:
+        if setting is SYSTEM_PROMPT:
+            self.room.set_system(self._settings.get(SYSTEM_PROMPT).strip())
         if setting in (DRAFTERS, RULE, MAX_DRAFT):
             drafters = self._drafters()
             if self._client.alive:
@@ -293,7 +310,8 @@ class Conversation(QObject):
     def send(self, text: str) -> None:
         """Say something in the open chat. Kept at once; answered now, or as soon as the engine is ready.
 
-        Raises `Problem`, with nothing changed, if a reply is still being written or the disk does not take it.
+        Raises `Problem`, with nothing changed, if a reply is still being written, the disk does not take it, or
+        (`Full`) it does not fit into the context.
         """
         if not text.strip("\0 \t\r\n"):
             return
@@ -302,6 +320,7 @@ class Conversation(QObject):
             self.new_chat()
         assert self._chat is not None
         path = self._store.messages(self._chat.id)
+        self._prompt(self._chat.id, path, text)
         self._say(self._chat, path[-1].id if path else None, text)
 
     def edit(self, message_id: int, text: str) -> None:
@@ -314,11 +333,12 @@ class Conversation(QObject):
             return
         try:
             self._refuse_while_busy()
+            self._prompt(chat.id, self._path_to(chat.id, row.parent_id), text)
             self._store.set_head(chat.id, row.parent_id)
             self.chat_opened.emit(chat, self._store.messages(chat.id))
             self._say(chat, row.parent_id, text)
         except Problem as e:
-            self.problem.emit(Failed(0, e.message, e.remedy))
+            self._refused(e, chat.id, lambda: self.edit(message_id, text), text)
 
     def regenerate(self, message_id: int) -> None:
         """Write another reply beside the one that is there."""
@@ -331,20 +351,49 @@ class Conversation(QObject):
             return
         try:
             self._refuse_while_busy()
+            self._prompt(chat.id, self._path_to(chat.id, prompt.id))
             self._store.set_head(chat.id, prompt.id)
             self.chat_opened.emit(chat, self._store.messages(chat.id))
             self._answer(prompt)
         except Problem as e:
-            self.problem.emit(Failed(0, e.message, e.remedy))
+            self._refused(e, chat.id, lambda: self.regenerate(message_id))
 
     def _refuse_while_busy(self) -> None:
         if self._writing is not None:
             raise Problem("A reply is still being written.", "Wait for its end, or stop it first.")
 
+    def _path_to(self, chat_id: int, message_id: int | None) -> list[MessageRow]:
+        """The shown path up to a message, that one included."""
+        path = self._store.messages(chat_id)
+        at = next((k for k, row in enumerate(path) if row.id == message_id), -1)
+        return path[: at + 1]
+
+    def _prompt(self, chat_id: int, path: Sequence[MessageRow], said: str | None = None) -> list[Message]:
+        """What is said to the model. Raises `Full` where it does not fit."""
+        messages = [Message(m.role, m.text) for m in path if m.text or m.role == "user"]
+        if said is not None:
+            messages.append(Message("user", said))
+        system = self._settings.get(SYSTEM_PROMPT).strip()
+        return self.room.fit(chat_id, messages, system, self._info.context if self._info else 0)
+
+    def _refused(self, e: Problem, chat_id: int, again: Callable[[], None], unsent: str = "") -> None:
+        """Say why something could not be said; where it does not fit, offer to do it without the oldest turns."""
+
+        def without_oldest() -> None:
+            self.room.agree(chat_id)
+            again()
+
+        if isinstance(e, Full) and e.can_drop:
+            self.full.emit(e, without_oldest)
+        else:
+            self.problem.emit(Failed(0, e.message, e.remedy))
+        if unsent:
+            self.unsent.emit(unsent)
+
     def _say(self, chat: ChatRow, parent: int | None, text: str) -> None:
         row = self._store.add_message(chat.id, parent, "user", text)
         if not chat.title:
-            self._store.rename_chat(chat.id, title_of(row.text))
+            self._store.rename_chat(chat.id, title_of(subject(row.text)))
         self.message_added.emit(row)
         self.refresh_chats()
         self._answer(row)
@@ -358,20 +407,19 @@ class Conversation(QObject):
                 )
             return
         self._waiting = None
-        path = self._store.messages(prompt.chat_id)
-        messages = [Message(m.role, m.text) for m in path if m.text or m.role == "user"]
-        if system := self._settings.get(SYSTEM_PROMPT).strip():
-            messages.insert(0, Message("system", system))
+        try:
+            messages = tuple(self._prompt(prompt.chat_id, self._store.messages(prompt.chat_id)))
+        except Full as e:  # said while no model was there that could tell
+            self._refused(e, prompt.chat_id, lambda: self._answer(prompt))
+            return
         row = self._store.add_message(prompt.chat_id, prompt.id, "assistant", "", "writing", self._info.model)
-        self._writing = Writing(row, next(self._numbers))
+        self._writing = Writing(row, next(self._numbers), messages)
         self.message_added.emit(row)
         self._set_state(EngineState.PREFILLING, "Reading the prompt", 0.0)
         chat = self._store.chat(row.chat_id)
         keep = self._settings.get(KEEP_REPLIES) and chat is not None and not chat.incognito
         kept = str(row.chat_id) if keep else None
-        self._client.send(
-            Generate(self._writing.request, tuple(messages), self._settings.sampling(), self._drafters(), kept)
-        )
+        self._client.send(Generate(self._writing.request, messages, self._settings.sampling(), self._drafters(), kept))
 
     def stop(self) -> None:
         """Stop the reply after the pass that is running; what came stays."""
@@ -422,6 +470,8 @@ class Conversation(QObject):
     def _take(self, event: Event) -> None:
         if isinstance(event, Memory):
             self.memory_changed.emit(event)
+        elif isinstance(event, Counted):
+            self.room.counter.take(event)
         elif isinstance(event, Notice):
             self.problem.emit(Failed(0, event.message))
         elif isinstance(event, LoadProgress) and event.request == self._loading:
@@ -429,6 +479,7 @@ class Conversation(QObject):
             self._set_state(EngineState.LOADING, f"{STAGES.get(event.stage, event.stage)} {event.what}", share)
         elif isinstance(event, Loaded) and event.request == self._loading:
             self._info = event.info
+            self.room.set_model(event.info.context)
             self._shelf.settle(self._forgetting)
             self._forgetting = []
             self._set_state(EngineState.IDLE, "Ready")
@@ -450,6 +501,7 @@ class Conversation(QObject):
             if self._state is EngineState.PREFILLING:
                 self._set_state(EngineState.PREFILLING, "Reading the prompt", event.done / max(1, event.total))
         elif isinstance(event, Finished):
+            self.room.counter.learn(self._writing.prompt, event.prompt_tokens)
             self._end_reply("stopped" if event.reason == "stopped" else "done", "", event)
             self._set_state(EngineState.IDLE, "Ready")
         elif isinstance(event, Failed):

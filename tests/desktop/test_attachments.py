@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from desktop import attachments
-from desktop.attachments import Attachment, cut, join, read_attachment, split, titled
+from desktop.attachments import Attachment, cut, join, read_attachment, split, subject
 from mlx_spec.events import Problem
 from tests.desktop.pdfs import a_pdf
 
@@ -22,8 +22,8 @@ def test_the_form_of_a_message() -> None:
     )
     assert split(text) == ([Attachment("a.py", "print(1)"), Attachment("b.csv", "x,y\n1,2", 900)], "What is this?")
     assert split("Hello\n") == ([], "Hello\n")
-    assert titled(text) == "What is this?"
-    assert titled(join([Attachment("a.py", "x"), Attachment("b.c", "y")], "")) == "a.py, b.c"
+    assert subject(text) == "What is this?"
+    assert subject(join([Attachment("a.py", "x"), Attachment("b.c", "y")], "")) == "a.py, b.c"
 
 
 def test_taking_apart_and_joining_lose_nothing() -> None:
