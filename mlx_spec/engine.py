@@ -158,6 +158,7 @@ def load_engine(
         model,
         tokenizer,
         draft_model,
+        folder=target,
         learned=learned / f"{_measured_as(target, draft, dtype)}.json" if learned else None,
         layers=layers / f"{_measured_as(target, None, dtype)}.json" if layers else None,
         head=head,
@@ -184,6 +185,7 @@ class Engine:
         tokenizer: Any,
         draft_model: nn.Module | None = None,
         *,
+        folder: Path | None = None,
         context: int = DEFAULT_CONTEXT,
         replies: Replies | None = None,
         learned: Path | None = None,
@@ -199,6 +201,7 @@ class Engine:
         self.tokenizer = tokenizer
         self.draft_model = draft_model
         self.context = context
+        self.folder = folder
         self.target = Target(model, kv_bits=kv_bits, kv_start=quantized_kv_start)
         self.controller = Controller(_width_guess(model))
         self._learned = learned
@@ -243,23 +246,26 @@ class Engine:
         return dissect(self.target.model)
 
     def use_heads(self, head: Path | None, folders: Sequence[Path] = ()) -> dict[str, str]:
-        """Let `head` draft from now on, or for each kind the one in `folders` that was made for the target; returns
-        for each kind that cannot why not. Raises `Problem` if `head` was asked for and cannot be used."""
+        """Let `head` draft from now on, or for each kind the one in `folders` that was made for the target, or is among
+        its own files; returns for each kind that cannot why not. Raises `Problem` if `head` was asked for and cannot be
+        used."""
         from . import heads
 
         refused = {"eagle3": "no head was made for this model yet (mlx-spec train)"}
-        if head is None and not any(f.is_dir() for f in folders):
+        own, gone = heads.own(self.folder, self.target) if head is None else ({}, {})
+        refused |= gone
+        if head is None and not own and not any(f.is_dir() for f in folders):
             return refused
         if self.anatomy is None:
             if head is not None:
                 raise Problem(
                     f"The drafter in {head} cannot be used: the parts of this model are not known.", "Leave it out."
                 )
-            return {"eagle3": "the model's parts are not known"}
-        found = {heads.kind(head): head} if head else heads.find(folders, self.anatomy)
+            return refused | dict.fromkeys(["eagle3", *own], "the model's parts are not known")
+        found = {heads.kind(head): head} if head else own | heads.find(folders, self.anatomy)
         for kind, folder in found.items():
             try:
-                drafter = heads.load(folder, self.target, self.anatomy)
+                drafter = heads.load(folder, self.target, self.anatomy, kind)
             except Problem as e:
                 if head is not None:
                     raise

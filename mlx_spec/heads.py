@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from .anatomy import Anatomy, Taps, weight_bytes
-from .drafters import eagle1_files, eagle_files, medusa_files
+from .drafters import eagle1_files, eagle_files, medusa_files, mtp, mtp_files
 from .drafters.base import Drafter
 from .drafters.eagle import Eagle
 from .drafters.eagle1 import Eagle1
@@ -68,6 +68,20 @@ def find(folders: Iterable[Path], anatomy: Anatomy) -> dict[str, Path]:
     return found
 
 
+def own(folder: Path | None, target: Target) -> tuple[dict[str, Path], dict[str, str]]:
+    """The head that is among the target's own files, if there is one, and why there is none where its settings tell of
+    one: each by its kind."""
+    if folder is None:
+        return {}, {}
+    if mtp_files.has(folder):
+        known = mtp.known(getattr(target.model, "layers", ()))
+        return ({"mtp": folder}, {}) if known else ({}, {"mtp": "MTP heads of this architecture are not known"})
+    with contextlib.suppress(Problem):
+        if mtp_files.claimed(eagle_files.settings(folder)):
+            return {}, {"mtp": "the conversion of this model dropped its MTP tensors"}
+    return {}, {}
+
+
 def kind(folder: Path) -> str:
     """Which kind of head is in `folder`: a name of `BUILDERS`. Raises `Problem` where it cannot be read."""
     config, names = eagle_files.settings(folder), eagle_files.names_of(folder)
@@ -110,24 +124,35 @@ def build_medusa(folder: Path, target: Target, anatomy: Anatomy) -> Medusa:
     return Medusa(loaded.heads, loaded.ids, target, anatomy)
 
 
+def build_mtp(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafter:
+    network = mtp_files.read(folder, target.model, anatomy, target.vocabulary)
+    head = mtp.MTP(network, anatomy, target.vocabulary)
+    want(target, anatomy, head.taps)
+    cost = weight_bytes(network) + (0 if "lm_head" in network else weight_bytes(anatomy.projection))
+    return FeatureDrafter("mtp", head, target, cost / max(weight_bytes(target.model), 1))
+
+
 # A kind of head is one line in each: how its settings or the names of its tensors tell it, and what makes a drafter of
 # its folder.
 TOLD_BY: dict[str, Callable[[dict[str, Any], Collection[str]], bool]] = {
     "medusa": lambda config, names: "medusa_num_heads" in config,
+    "mtp": mtp_files.told_by,
     "eagle": lambda config, names: eagle1_files.told_by(names),
 }
 BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {
     "eagle": build_eagle1,
     "eagle3": build_eagle,
     "medusa": build_medusa,
+    "mtp": build_mtp,
 }
 
 
-def load(folder: Path, target: Target, anatomy: Anatomy) -> Drafter:
-    """A drafter of the head in `folder`. Raises `Problem` with the reason if it is not one for this target."""
+def load(folder: Path, target: Target, anatomy: Anatomy, of: str = "") -> Drafter:
+    """A drafter of the head in `folder`, one of kind `of` where that is known. Raises `Problem` with the reason if it
+    is not one for this target."""
     if made_for(folder, anatomy) is False:
         raise Problem(f"The drafter in {folder} was made for another model.", "Choose one that was made for this.")
-    return BUILDERS[kind(folder)](folder, target, anatomy)
+    return BUILDERS[of or kind(folder)](folder, target, anatomy)
 
 
 TEXTS = (
