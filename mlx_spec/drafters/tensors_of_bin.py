@@ -7,8 +7,10 @@ before anything is called. Knows nothing of torch. Files from before 2020 (no zi
 
 from __future__ import annotations
 
+import math
 import pickle
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +31,17 @@ TYPES: dict[str, np.dtype[Any]] = {
     "ByteStorage": np.dtype("<u1"),
     "BoolStorage": np.dtype("?"),
 }
-DAMAGED = (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, KeyError, AttributeError, TypeError, IndexError)
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    pickle.UnpicklingError,
+    EOFError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+)
 
 
 class _Kind:
@@ -59,7 +71,8 @@ def _table(path: Path, reader: type[_Reader]) -> dict[str, Any]:
             if len(programs) != 1:
                 raise ValueError(f"{path.name} holds no table of tensors")
             root = programs[0].removesuffix("data.pkl")
-            table = reader(archive.open(programs[0]), lambda key: archive.read(f"{root}data/{key}")).load()
+            with archive.open(programs[0]) as program:
+                table = reader(program, lambda key: archive.read(f"{root}data/{key}")).load()
     except DAMAGED as e:
         raise ValueError(f"{path.name} is damaged, or no file of tensors ({e})") from e
     if not isinstance(table, dict) or not all(isinstance(k, str) for k in table):
@@ -108,10 +121,10 @@ def _tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> mx.ar
     """A tensor of a storage. Raises ValueError where it would reach outside."""
     name, raw = storage
     shape, steps = tuple(int(s) for s in size), tuple(int(s) for s in stride)
-    if min((*shape, *steps, offset), default=0) < 0:
+    if len(shape) != len(steps) or min((*shape, *steps, offset), default=0) < 0:
         raise ValueError("a tensor has an impossible shape")
     last = offset + sum((s - 1) * t for s, t in zip(shape, steps, strict=True))
-    if 0 not in shape and last >= raw.size:
+    if 0 not in shape and (last >= raw.size or math.prod(shape) > raw.size):
         raise ValueError("a tensor reaches beyond its data")
     view = np.lib.stride_tricks.as_strided(raw[offset:], shape, tuple(t * raw.itemsize for t in steps))
     found = mx.array(np.ascontiguousarray(view).reshape(shape))
