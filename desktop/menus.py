@@ -124,6 +124,7 @@ class Menus(QObject):
         self.show_rejected = self._tick(
             "Rejected Drafts", SHOW_REJECTED, "Ctrl+Shift+R", "Show struck through what did not hold"
         )
+        self.tokens = make("Tokens of the Reply…", "Ctrl+Shift+T", "The last reply pass by pass, and a replay of it")
         self.show_sidebar = self._tick("Sidebar", SHOW_SIDEBAR, "Ctrl+Alt+S", "Rates, drafters and rounds")
 
     def _tick(self, text: str, setting: Setting[bool], keys: str, tip: str) -> QAction:
@@ -182,10 +183,17 @@ class Menus(QObject):
                     edit["paste"],
                     None,
                     edit["selectAll"],
+                    None,
+                    self.find,
+                    self.find_next,
+                    self.find_previous,
                 ],
             ),
-            self._menu("View", [self.show_drafts, self.show_rejected, self.show_sidebar, None, appearance]),
-            self._menu("Chat", [self.stop, self.regenerate]),
+            self._menu(
+                "View",
+                [self.show_drafts, self.show_rejected, self.tokens, None, self.show_sidebar, None, appearance],
+            ),
+            self._menu("Chat", [*self._about_chat(), None, self.stop, self.regenerate]),
             self._menu("Models", [self.choose_model, None, self.restart]),
             self.settings_menu,
             self._menu("Help", [self.help, *help_end]),

@@ -42,6 +42,7 @@ from desktop.settings import (
 )
 from desktop.sidebar.live_sidebar import LiveSidebar, model_title
 from desktop.store import ChatRow, MessageRow, Store
+from desktop.tokens.opener import TokensOpener
 from mlx_spec.events import Failed, Finished, ModelInfo, Problem, Round
 
 ICON = Path(__file__).parent / "icons" / "outrider.svg"
@@ -113,6 +114,7 @@ class MainWindow(QMainWindow):
         self._splitter.setHandleWidth(1)
         self.setCentralWidget(self._splitter)
         self.menus = Menus(self.menuBar(), self._settings)
+        self.tokens = TokensOpener(self, self._conversation, self._store)
 
     def _connect_widgets(self) -> None:
         talk = self._conversation
@@ -128,6 +130,7 @@ class MainWindow(QMainWindow):
         self.transcript.edit_requested.connect(talk.edit)
         self.transcript.regenerate_requested.connect(talk.regenerate)
         self.transcript.restart_requested.connect(talk.restart_engine)
+        self.transcript.tokens_requested.connect(self.tokens.open)
         self.sidebar.restart_requested.connect(talk.restart_engine)
         self._settings.changed.connect(self._setting_changed)
 
@@ -145,6 +148,7 @@ class MainWindow(QMainWindow):
         menus.choose_model.triggered.connect(self.choose_model)
         menus.restart.triggered.connect(talk.restart_engine)
         menus.help.triggered.connect(self._show_help)
+        menus.tokens.triggered.connect(lambda: self.tokens.open(self._last_reply))
         menus.drafter_toggled.connect(talk.set_drafter)
 
     def _connect_conversation(self) -> None:
@@ -312,6 +316,7 @@ class MainWindow(QMainWindow):
             state in RUNNING, can_regenerate=state is EngineState.IDLE and self._last_reply is not None
         )
         self.menus.delete_chat.setEnabled(self._chat is not None)
+        self.menus.tokens.setEnabled(self._last_reply is not None)
 
     def _model_loaded(self, info: ModelInfo) -> None:
         self.sidebar.set_model(info)

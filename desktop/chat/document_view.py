@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 
@@ -29,6 +30,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolButton, QToolTip, QWidget
 
+from desktop.chat.align import align, positions
 from desktop.chat.render import CODE_TOP, recolor
 from desktop.chat.typesetter import Panel, Rejected, Typesetter
 from desktop.theme import colors_of, drafter_style, drafter_title
@@ -86,6 +88,8 @@ class DocumentView(QTextBrowser):
         document.setDefaultTextOption(option)
         self.anchorClicked.connect(open_link)
         self.show_rejected = True
+        self.tell: Callable[[int], str] | None = None  # what more is known of a character of the source
+        self._aligned: tuple[str, list[int]] = ("", [0])  # a source, and where its characters stand
         self._ghosts: list[tuple[Rejected, float, float]] = []  # with its full room, and when it goes
         self._buttons: list[QToolButton] = []
         self._painted_ghosts: list[tuple[QRectF, Rejected]] = []
@@ -364,6 +368,11 @@ class DocumentView(QTextBrowser):
         for rect, ghost in self._painted_ghosts:
             if rect.contains(point):
                 return f"{drafter_title(ghost.drafter)} proposed “{ghost_text(ghost.text)}”: rejected"
+        place = self.place_at(point)
+        if self.tell is not None and self.typesetter.show_drafts and place >= 0:
+            more = self.tell(self.source_at(place))
+            if more:
+                return more
         place = self.cursorForPosition(point).position()
         lines = []
         run = self.typesetter.run_at(place) if self.typesetter.show_drafts else None
@@ -374,6 +383,17 @@ class DocumentView(QTextBrowser):
         if self.typesetter.show_drafts:
             lines += [f"Rejected here: “{ghost_text(g.text)}” ({drafter_title(g.drafter)})" for g in near[:3]]
         return "\n".join(lines)
+
+    def place_at(self, point: QPoint) -> int:
+        """The document position of the character under `point`, -1 where there is none."""
+        return self.document().documentLayout().hitTest(QPointF(point), Qt.HitTestAccuracy.ExactHit)
+
+    def source_at(self, place: int) -> int:
+        """The character of the source that stands at a document position. Exact but for a slip at a mark."""
+        source = self.typesetter.source
+        if self._aligned[0] != source:
+            self._aligned = (source, align(source, self.document().toRawText()))
+        return max(0, bisect_right(self._aligned[1], place) - 1)
 
     def createMimeDataFromSelection(self) -> QMimeData:
         data = QMimeData()

@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QEnterEvent, QFont, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFont, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
 from desktop.theme import colors_of
+from desktop.tokens.pieces import describe_token, place_of
 from mlx_spec.events import Finished, PromptProgress, Round, Span
 
 if TYPE_CHECKING:
@@ -62,17 +63,20 @@ class MessageView(QWidget):
     edit_requested = Signal(int, str)
     regenerate_requested = Signal(int)
     restart_requested = Signal()
+    tokens_requested = Signal(int)
 
     def __init__(self, row: MessageRow, font: QFont | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.row = row
         self.is_user = row.role == "user"
         self.rounds_provider: Callable[[int], list[Round]] | None = None
+        self._rounds: list[Round] | None = None if row.text else []  # as far as they were asked for
         self._hovered = False
         self._last = False
         self._length = 0
         self._editor: EditBox | None = None
         self.view = DocumentView(self, font)
+        self.view.tell = None if self.is_user else self._tell
         self.view.setAccessibleName("You wrote" if self.is_user else f"Reply by {row.model or 'the model'}")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -152,12 +156,13 @@ class MessageView(QWidget):
         self.drafts_button = self._button("Drafts", "Show what was drafted and rejected here", None)
         self.drafts_button.setCheckable(True)
         self.drafts_button.toggled.connect(self.show_all_drafts)
+        self.tokens_button = self._button("Tokens", "Show this reply pass by pass, and replay it", self._tokens)
         self.restart_button = self._button("Restart engine", "Start the engine again", self.restart_requested.emit)
         if self.is_user:
             across.addStretch(1)
             for button in (self.copy_button, self.edit_button):
                 across.addWidget(button)
-            for button in (self.markdown_button, self.regenerate_button, self.drafts_button):
+            for button in (self.markdown_button, self.regenerate_button, self.drafts_button, self.tokens_button):
                 button.hide()
             self.restart_button.hide()
             self.stats.hide()
@@ -169,6 +174,7 @@ class MessageView(QWidget):
             self.copy_button,
             self.markdown_button,
             self.drafts_button,
+            self.tokens_button,
         ):
             across.addWidget(button)
         across.addStretch(1)
@@ -203,6 +209,8 @@ class MessageView(QWidget):
         """Add what the rounds of one frame made visible."""
         if not self.bar.isHidden() or not self.status.isHidden():
             self._say("")
+        if self._rounds is not None:
+            self._rounds.extend(rounds)
         ghosts = [Rejected(at, text, name) for at, text, name in rejected_of(rounds, self._length)]
         self._feed([span for r in rounds for span in r.spans], ghosts)
 
@@ -261,6 +269,7 @@ class MessageView(QWidget):
         self.restart_button.setVisible(row.state in ("failed", "cut"))
         for button in (self.regenerate_button, self.copy_button, self.markdown_button):
             button.setVisible(not writing)
+        self.tokens_button.setVisible(bool(row.model))
         drafted = any(span.drafter for span in row.spans) or bool(stats and stats.by_drafter)
         self.drafts_button.setVisible(not writing and drafted)
 
@@ -299,6 +308,36 @@ class MessageView(QWidget):
                 typesetter.append([(s.text, s.drafter) for s in [*spans, Span(rest)]], ghosts)
                 typesetter.finish()
         self.view.set_still_ghosts(shown)
+
+    def _tell(self, source: int) -> str:
+        """What is known of the token that a character of the source came from."""
+        rounds = self._rounds
+        if not rounds and self.rounds_provider is not None:
+            rounds = self.rounds_provider(self.row.id)
+            if self.row.state != "writing":
+                self._rounds = rounds
+        place = place_of(rounds or (), source)
+        return describe_token(*place) if place is not None else ""
+
+    def _tokens(self) -> None:
+        self.tokens_requested.emit(self.row.id)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for button in (
+            self.copy_button,
+            self.markdown_button,
+            self.edit_button,
+            self.regenerate_button,
+            self.drafts_button,
+            self.tokens_button,
+        ):
+            if not button.isHidden():
+                action = menu.addAction(button.accessibleName())
+                action.triggered.connect(button.click)
+        if not menu.isEmpty():
+            menu.popup(event.globalPos())
 
     # ---------------------------------------------------------------------------------------- actions
 

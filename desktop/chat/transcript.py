@@ -74,7 +74,11 @@ class Transcript(QScrollArea):
     edit_requested = Signal(int, str)
     regenerate_requested = Signal(int)
     restart_requested = Signal()
+    tokens_requested = Signal(int)
     following_changed = Signal(bool)
+    built = Signal(list)  # messages that were made now
+    shown = Signal()  # another chat
+    changed = Signal(int)  # a message that is complete now
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -186,6 +190,7 @@ class Transcript(QScrollArea):
         view.edit_requested.connect(self.edit_requested)
         view.regenerate_requested.connect(self.regenerate_requested)
         view.restart_requested.connect(self.restart_requested)
+        view.tokens_requested.connect(self.tokens_requested)
         view.set_show_drafts(self._show_drafts)
         view.set_show_rejected(self._show_rejected)
         return view
