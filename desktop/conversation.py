@@ -58,13 +58,6 @@ from mlx_spec.events import (
 
 FRAME_MS = 16
 FLUSH_S = 0.25
-ORDER = (
-    "suffix",
-    "lookup",
-    "history",
-    "model",
-    "layer_skip",
-)  # who is asked first; others follow in the order of their ticks
 
 
 class EngineState(Enum):
@@ -124,6 +117,7 @@ class Conversation(QObject):
         self.room = Room(TokenCounter(client.send))
         self._awake = Awake()
         self._closed = False
+        self._held = False  # the engine is lent to something that is no reply
         self._frame = QTimer(self)
         self._frame.setInterval(FRAME_MS)
         self._frame.timeout.connect(self._drain)
@@ -218,7 +212,8 @@ class Conversation(QObject):
         names = [n for n in self._settings.get(DRAFTERS) if n != name]
         if on:
             names.append(name)
-        names.sort(key=lambda n: ORDER.index(n) if n in ORDER else len(ORDER))
+        order = DRAFTERS.default  # who is asked first; others follow in the order of their ticks
+        names.sort(key=lambda n: order.index(n) if n in order else len(order))
         self._settings.set(DRAFTERS, tuple(names))
 
     def _drafters(self) -> DrafterSettings:
@@ -233,7 +228,7 @@ class Conversation(QObject):
             self.room.set_system(self._settings.get(SYSTEM_PROMPT).strip())
         if setting in (DRAFTERS, RULE, MAX_DRAFT):
             drafters = self._drafters()
-            if self._client.alive:
+            if self._client.alive and not self._held:
                 self._client.send(SetDrafters(drafters))
             self.drafters_changed.emit(drafters)
 
@@ -361,6 +356,22 @@ class Conversation(QObject):
     def _refuse_while_busy(self) -> None:
         if self._writing is not None:
             raise Problem("A reply is still being written.", "Wait for its end, or stop it first.")
+        if self._held:
+            raise Problem("A race is being run.", "Wait for its end, or stop it first.")
+
+    def hold(self, words: str) -> None:
+        """Keep the engine for something that is no reply, until `release`. Raises `Problem` while it is not free."""
+        self._refuse_while_busy()
+        if self._state is not EngineState.IDLE:
+            raise Problem("The engine is not ready.", "Wait until a model is loaded.")
+        self._held = True
+        self._set_state(EngineState.GENERATING, words)
+
+    def release(self) -> None:
+        """The engine is free again."""
+        self._held = False
+        if self._state is EngineState.GENERATING:
+            self._set_state(EngineState.IDLE, "Ready")
 
     def _path_to(self, chat_id: int, message_id: int | None) -> list[MessageRow]:
         """The shown path up to a message, that one included."""

@@ -25,7 +25,7 @@ from desktop.settings import (
     Setting,
     Settings,
 )
-from desktop.theme import drafter_title
+from desktop.theme import drafter_order, drafter_title
 from mlx_spec.events import ModelInfo
 
 Role = QAction.MenuRole
@@ -51,6 +51,21 @@ HINTS = {
     "lookup": "Proposes what followed the same words earlier in this chat; costs nothing",
     "model": "A small model with the same vocabulary writes ahead",
     "layer_skip": "The model writes ahead with some of its own layers left out",
+    "mtp": "The heads that the model's makers trained along with it",
+    "eagle3": "A small head made for this model goes on from its hidden states",
+    "eagle": "A small head of the first EAGLE goes on from the model's hidden states",
+    "dflash": "A small network made for this model fills in a whole block at once",
+    "medusa": "Heads made for this model each guess one of the next words",
+}
+MAKE = "Models > Make a Drafter for This Model makes one"
+# Why a drafter that the engine does not speak of cannot run.
+NOT_FOUND = {
+    "model": "no draft model is chosen",
+    "mtp": "the model's files have no multi-token heads",
+    "eagle3": f"no EAGLE-3 head for this model was found; {MAKE}",
+    "eagle": "no head of the first EAGLE for this model was found",
+    "dflash": "no DFlash drafter for this model was found",
+    "medusa": f"no Medusa heads for this model were found; {MAKE.replace('one', 'some')}",
 }
 
 
@@ -229,11 +244,12 @@ class Menus(QObject):
     def set_drafters(self, on: Sequence[str]) -> None:
         """Tick the drafters that are on."""
         info = self._info
-        reasons = dict(info.refused) if info else {}
-        names = list(info.drafters) if info else []
-        names += [n for n in reasons if n not in names]
-        if not info:
-            names = list(dict.fromkeys((*DRAFTERS.default, *on)))
+        if info:
+            reasons = {n: r for n, r in (NOT_FOUND | dict(info.refused)).items() if n not in info.drafters}
+            names = list(drafter_order(info.drafters)) + list(drafter_order(tuple(reasons)))
+        else:
+            reasons = {}
+            names = list(drafter_order(tuple({*DRAFTERS.default, *on})))
         if names != list(self.drafter_actions):
             for action in self.drafter_actions.values():
                 action.deleteLater()

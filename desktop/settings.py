@@ -76,10 +76,14 @@ CONTEXT: Setting[int | None] = Setting(
 )  # fmt: skip
 DRAFTERS: Setting[tuple[str, ...]] = Setting(
     "drafters",
-    ("suffix", "lookup", "history", "model", "layer_skip"),
+    ("suffix", "lookup", "history", "model", "layer_skip", "mtp", "eagle3", "eagle", "dflash", "medusa"),
     tuple,
     "Drafters",
     "Who may draft; the one that promises most does. Effective from the next round.",
+)
+# The drafters that were there when some were last chosen: one that came later is on until it is switched off.
+DRAFTERS_SEEN: Setting[tuple[str, ...]] = Setting(
+    "drafters_seen", ("suffix", "lookup", "history", "model", "layer_skip"), tuple, namespace="persist"
 )
 RULE = Setting(
     "rule", "match", str, "Accept rule",
@@ -141,9 +145,10 @@ COLLAPSED: Setting[tuple[str, ...]] = Setting("collapsed", (), tuple, namespace=
 LAST_CHAT: Setting[int | None] = Setting("last_chat", None, int, optional=True, namespace="persist")
 
 SETTINGS: tuple[Setting[Any], ...] = (
-    MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P, REPETITION_PENALTY,
-    PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES, SHOW_DRAFTS,
-    SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, COLLAPSED, LAST_CHAT,
+    MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, DRAFTERS_SEEN, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P,
+    REPETITION_PENALTY, PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES,
+    SHOW_DRAFTS, SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, COLLAPSED,
+    LAST_CHAT,
 )  # fmt: skip
 
 
@@ -169,6 +174,8 @@ class Settings(QObject):
         if value == self.get(setting):
             return
         self._values[setting.key] = value
+        if setting is DRAFTERS:
+            self._values[DRAFTERS_SEEN.key] = DRAFTERS.default
         self._write()
         self.changed.emit(setting)
 
@@ -215,6 +222,11 @@ class Settings(QObject):
                 self._values[setting.key] = setting.check(value)
             except (Problem, ValueError, TypeError) as e:
                 self.notices.append(f"{self._path}: {setting.key} is not usable ({e}); the default is used.")
+        if DRAFTERS.key in self._values:
+            seen = self.get(DRAFTERS_SEEN)
+            self._values[DRAFTERS.key] += tuple(
+                n for n in DRAFTERS.default if n not in seen and n not in self._values[DRAFTERS.key]
+            )
 
     def _write(self) -> None:
         packed: Callable[[Any], Any] = lambda v: base64.b64encode(v).decode() if isinstance(v, bytes) else v  # noqa: E731

@@ -1,7 +1,8 @@
 """Colours, drafter names and drafter marks, for light and dark, out of a widget's own palette.
 
-Every drafter has a hue (told apart by colour-blind people too) and a line style: the colour is never the only
-sign. This module does not know which drafters a model has, and it never touches the application's palette.
+Every drafter has a hue, a line style and a square, whole or with a corner cut: the colour is never the only sign, and
+those that share a line have hues that colour-blind people tell apart. This module does not know which drafters a
+model has, and it never touches the application's palette.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ _TITLES = {
     "history": "Past replies",
     "model": "Draft model",
     "layer_skip": "Layer skip",
-    "medusa": "Medusa heads",
-    "eagle3": "EAGLE-3",
     "mtp": "Multi-token heads",
+    "eagle3": "EAGLE-3",
+    "eagle": "EAGLE",
     "dflash": "DFlash",
+    "medusa": "Medusa heads",
 }
+
+# Heads read the model's own states. There are more drafters than kinds of line, so their squares have a corner cut.
+_HEADS = frozenset(("mtp", "eagle3", "eagle", "dflash", "medusa"))
 
 # hue as (light ink, dark ink); the inks are Okabe and Ito's colours, darkened or lightened until they read.
 _HUES = {
@@ -36,6 +41,7 @@ _HUES = {
     "layer_skip": ("#93346f", "#e59ac3"),
     "medusa": ("#a84300", "#ff9a5c"),
     "eagle3": ("#6b6000", "#e6dc4c"),
+    "eagle": ("#7b1fa2", "#d7a1ff"),
     "mtp": ("#3b4bb5", "#a9b4ff"),
     "dflash": ("#5a5a5a", "#c4c4c4"),
 }
@@ -45,9 +51,10 @@ _LINES = {
     "model": _Underline.SingleUnderline,
     "suffix": _Underline.DashUnderline,
     "history": _Underline.WaveUnderline,
-    "layer_skip": _Underline.WaveUnderline,
+    "layer_skip": _Underline.DashDotLine,
     "medusa": _Underline.DashDotLine,
     "eagle3": _Underline.DashDotDotLine,
+    "eagle": _Underline.SingleUnderline,
     "mtp": _Underline.DashUnderline,
     "dflash": _Underline.DotLine,
 }
@@ -66,7 +73,8 @@ READABLE = 4.5  # contrast ratio of body text (WCAG AA)
 
 @dataclass(frozen=True, slots=True)
 class DrafterStyle:
-    """How a drafter's tokens look: `tint` behind them, `ink` for lines, charts and its name."""
+    """How a drafter's tokens look: `tint` behind them, `ink` for lines, charts and its name. `cut` says that its square
+    has a corner cut off; no two drafters have the same line and the same square."""
 
     name: str
     title: str
@@ -74,6 +82,7 @@ class DrafterStyle:
     tint: QColor
     line: QTextCharFormat.UnderlineStyle
     line_words: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,4 +204,4 @@ def drafter_style(name: str, dark: bool) -> DrafterStyle:
     ink = QColor(_HUES[key][1 if dark else 0])
     tint = mix(QColor("#1e1e1e"), ink, 0.24) if dark else mix(QColor("#ffffff"), ink, 0.15)
     line = _LINES[key]
-    return DrafterStyle(name, drafter_title(name), ink, tint, line, _LINE_WORDS[line])
+    return DrafterStyle(name, drafter_title(name), ink, tint, line, _LINE_WORDS[line], key in _HEADS)

@@ -37,9 +37,10 @@ def help_html(drafters: Sequence[str], dark: bool) -> str:
     for name in drafters:
         style = drafter_style(name, dark)
         title = html.escape(style.title)
+        mark = style.line_words + ("; its squares have a corner cut off" if style.cut else "")
         items.append(
             f'<li><span style="color:{style.ink.name()};background-color:{style.tint.name()}">&nbsp;{title}'
-            f"&nbsp;</span> marked with a {style.line_words}</li>"
+            f"&nbsp;</span> marked with a {mark}</li>"
         )
     return HELP.format(drafters="".join(items))
 

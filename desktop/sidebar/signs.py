@@ -1,6 +1,7 @@
 """A drafter's cell: a square in its ink with the same line through it that underlines its tokens in the text.
 
-Dots, dashes, a wave or a solid line tell the drafters apart where colours do not.
+Dots, dashes, a wave or a solid line, and a corner cut off the squares of heads, tell the drafters apart where colours
+do not.
 """
 
 from __future__ import annotations
@@ -19,13 +20,23 @@ STROKES: dict[QTextCharFormat.UnderlineStyle, tuple[tuple[float, float], ...]] =
     Line.DashDotLine: ((0.0, 0.5), (0.72, 0.92)),
     Line.DashDotDotLine: ((0.0, 0.3), (0.42, 0.6), (0.74, 0.92)),
 }
+CUT = 0.4  # of the side
 TOO_NARROW = 6.0  # pixels under which a line through the cell cannot be told any more
 
 
 def paint_accepted(painter: QPainter, rect: QRectF, name: str, dark: bool) -> None:
     """Paint the cell of a drafted token that held."""
     style = drafter_style(name, dark)
-    painter.fillRect(rect, style.ink)
+    if style.cut and rect.width() >= TOO_NARROW:
+        off = rect.width() * CUT
+        corners = [rect.topLeft(), rect.topRight() - QPointF(off, 0), rect.topRight() + QPointF(0, off)]
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(style.ink)
+        painter.drawPolygon(QPolygonF([*corners, rect.bottomRight(), rect.bottomLeft()]))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    else:
+        painter.fillRect(rect, style.ink)
     if rect.width() < TOO_NARROW:
         return
     ground = QColor("#1b1b1b") if dark else QColor("#ffffff")

@@ -133,11 +133,8 @@ def test_drafters_change_in_mid_reply(qtbot: QtBot, make: Callable[..., Talk], m
     idle(qtbot, talk)
     talk.conversation.send("go on")
     qtbot.waitUntil(lambda: any(r.drafter for r in talk.rounds), timeout=10_000)
-    talk.conversation.set_drafter("model", False)
-    talk.conversation.set_drafter("lookup", False)
-    talk.conversation.set_drafter("suffix", False)
-    talk.conversation.set_drafter("history", False)
-    talk.conversation.set_drafter("layer_skip", False)
+    for name in DRAFTERS.default:
+        talk.conversation.set_drafter(name, False)
     assert talk.settings.get(DRAFTERS) == ()
     qtbot.waitUntil(lambda: len(talk.rounds) > 20 and not any(r.drafter for r in talk.rounds[-5:]), timeout=10_000)
     talk.conversation.set_drafter("model", True)

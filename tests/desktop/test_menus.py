@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLineEdit, QMainWindow, QMenu
 from pytestqt.qtbot import QtBot
 
-from desktop.menus import Menus
+from desktop.menus import HINTS, NOT_FOUND, Menus
 from desktop.settings import COLOR_SCHEME, DRAFTERS, RULE, SHOW_REJECTED, Settings
 from mlx_spec.events import ModelInfo
 
@@ -95,7 +96,7 @@ def test_drafters_come_from_the_model(window: QMainWindow, settings: Settings, q
     menus = Menus(window.menuBar(), settings, mac=False)
     assert list(menus.drafter_actions) == list(DRAFTERS.default)
     menus.set_model(INFO)
-    assert list(menus.drafter_actions) == ["lookup", "suffix", "model"]
+    assert list(menus.drafter_actions) == ["suffix", "lookup", "model", "mtp", "eagle3", "eagle", "dflash", "medusa"]
     refused = menus.drafter_actions["model"]
     assert not refused.isEnabled()
     assert refused.toolTip() == "no draft model is loaded"
@@ -104,6 +105,22 @@ def test_drafters_come_from_the_model(window: QMainWindow, settings: Settings, q
     with qtbot.waitSignal(menus.drafter_toggled) as signal:
         menus.drafter_actions["lookup"].trigger()
     assert signal.args == ["lookup", False]
+
+
+def test_every_kind_has_a_toggle_or_says_why_not(window: QMainWindow, settings: Settings) -> None:
+    menus = Menus(window.menuBar(), settings, mac=False)
+    heads = ("mtp", "eagle3", "eagle", "dflash", "medusa")
+    menus.set_model(replace(INFO, drafters=("lookup", "medusa", "eagle3"), refused=(("mtp", "the files lack them"),)))
+    for name in heads:
+        action = menus.drafter_actions[name]
+        assert action.isEnabled() == (name in ("medusa", "eagle3"))
+        assert action.isChecked()  # on by default, as soon as there is one
+    assert menus.drafter_actions["mtp"].toolTip() == "the files lack them"
+    assert "Make a Drafter" not in menus.drafter_actions["dflash"].toolTip()
+    menus.set_model(INFO)
+    assert "Make a Drafter" in menus.drafter_actions["eagle3"].toolTip()
+    assert not menus.drafter_actions["medusa"].isEnabled()
+    assert all(HINTS[name] and NOT_FOUND[name] for name in heads)
 
 
 def test_ticks_follow_and_set_the_settings(window: QMainWindow, settings: Settings) -> None:

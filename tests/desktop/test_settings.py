@@ -86,3 +86,13 @@ def test_declarations_are_sound() -> None:
         assert x.check(x.default) == x.default
         if x.namespace == "setting":
             assert x.short
+
+
+def test_a_drafter_that_came_later_is_on_until_it_is_switched_off(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"drafters": ["lookup"]}))  # chosen when there were only the first five
+    heads = ("mtp", "eagle3", "eagle", "dflash", "medusa")
+    first = s.Settings(file)
+    assert first.get(s.DRAFTERS) == ("lookup", *heads)
+    first.set(s.DRAFTERS, ("lookup", "medusa"))
+    assert s.Settings(file).get(s.DRAFTERS) == ("lookup", "medusa")
