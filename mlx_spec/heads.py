@@ -18,8 +18,9 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from .anatomy import Anatomy, Taps, weight_bytes
-from .drafters import eagle1_files, eagle_files, medusa_files, mtp, mtp_files
+from .drafters import dflash_files, eagle1_files, eagle_files, medusa_files, mtp, mtp_files
 from .drafters.base import Drafter
+from .drafters.dflash import DFlash
 from .drafters.eagle import Eagle
 from .drafters.eagle1 import Eagle1
 from .drafters.feature import FeatureDrafter
@@ -132,14 +133,24 @@ def build_mtp(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafter:
     return FeatureDrafter("mtp", head, target, cost / max(weight_bytes(target.model), 1))
 
 
+def build_dflash(folder: Path, target: Target, anatomy: Anatomy) -> DFlash:
+    layers = len(anatomy.layers)
+    loaded = dflash_files.read(folder, layers=layers, hidden=anatomy.width, vocabulary=target.vocabulary)
+    drafter = DFlash(loaded, target, anatomy)
+    want(target, anatomy, drafter.taps)
+    return drafter
+
+
 # A kind of head is one line in each: how its settings or the names of its tensors tell it, and what makes a drafter of
 # its folder.
 TOLD_BY: dict[str, Callable[[dict[str, Any], Collection[str]], bool]] = {
     "medusa": lambda config, names: "medusa_num_heads" in config,
+    "dflash": lambda config, names: dflash_files.told_by(config),
     "mtp": mtp_files.told_by,
     "eagle": lambda config, names: eagle1_files.told_by(names),
 }
 BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {
+    "dflash": build_dflash,
     "eagle": build_eagle1,
     "eagle3": build_eagle,
     "medusa": build_medusa,
