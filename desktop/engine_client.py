@@ -47,6 +47,7 @@ class EngineClient(QObject):
         self._told = threading.Event()
         self._send_lock = threading.Lock()
         self._generation = 0
+        self.divert: Callable[[Event], bool] | None = None  # takes events that are not for whoever drains
 
     @property
     def alive(self) -> bool:
@@ -98,7 +99,9 @@ class EngineClient(QObject):
         self._told.clear()
         events = []
         while self._events:
-            events.append(self._events.popleft())
+            event = self._events.popleft()
+            if self.divert is None or not self.divert(event):
+                events.append(event)
         return events
 
     def send(self, request: Request) -> bool:
