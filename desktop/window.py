@@ -6,6 +6,7 @@ settings, what runs in the conversation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from desktop.color_scheme import apply_color_scheme, inherit_scheme
 from desktop.conversation import Conversation, EngineState
 from desktop.dialogs.empty_state import EmptyState
 from desktop.dialogs.model_facts import assess
+from desktop.context import Full
 from desktop.dialogs.models import ModelsDialog
 from desktop.dialogs.problem_bar import ProblemBar
 from desktop.dialogs.settings import SettingsDialog
@@ -100,6 +102,9 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self._pages, 1)
+        room = self._conversation.room
+        self.transcript.count = room.counter.count
+        room.counter.changed.connect(self.transcript.recount)
         column.addLayout(bar)
         column.addWidget(self.composer)
         middle.setMinimumWidth(360)
@@ -107,6 +112,7 @@ class MainWindow(QMainWindow):
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         for widget in (self.chat_list, middle, self.sidebar):
             self._splitter.addWidget(widget)
+        self.composer.set_room(room)
         for index, (stretch, can_collapse) in enumerate(((0, True), (1, False), (0, False))):
             self._splitter.setStretchFactor(index, stretch)
             self._splitter.setCollapsible(index, can_collapse)
@@ -181,6 +187,8 @@ class MainWindow(QMainWindow):
         self.transcript.set_show_rejected(get(SHOW_REJECTED))
         self.sidebar.setVisible(get(SHOW_SIDEBAR))
         self.sidebar.set_drafters(self._settings.drafter_settings())
+        talk.full.connect(self._full)
+        talk.unsent.connect(self._unsent)
         if get(COLOR_SCHEME) != "system":
             apply_color_scheme(self, get(COLOR_SCHEME))
 
@@ -247,7 +255,7 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------------------------------ messages
 
     def _pick_sample(self, prompt: str) -> None:
-        self.composer.set_text(prompt)
+        self.composer.set_typed(prompt)
         self.composer.setFocus()
 
     def _send(self, text: str) -> None:
@@ -258,9 +266,31 @@ class MainWindow(QMainWindow):
             self.composer.set_text(text)
             self._problem(Failed(0, problem.message, problem.remedy))
 
+        except Full as full:
+            self.composer.set_text(text)
+            self._full(full, self._send_without_oldest)
     def _regenerate(self) -> None:
         if self._last_reply is not None:
             self._conversation.regenerate(self._last_reply)
+
+    def _send_without_oldest(self) -> None:
+        if self._chat is not None:
+            self._conversation.room.agree(self._chat.id)
+            self.composer.submit()
+
+    def _full(self, full: Full, again: Callable[[], None]) -> None:
+        """The context is full: say so, and offer to go on without the oldest turns where that helps."""
+        self._failed = None
+        failed = Failed(0, full.message, full.remedy)
+        if full.can_drop:
+            self.problems.show_problem(failed, "Leave Out Oldest Turns", again)
+        else:
+            self.problems.show_problem(failed)
+
+    def _unsent(self, text: str) -> None:
+        """An edited message could not be said: what was typed is kept where it can be said again."""
+        if not self.composer.text():
+            self.composer.set_text(text)
 
     def _message_added(self, row: MessageRow) -> None:
         if self._chat is None or row.chat_id == self._chat.id:

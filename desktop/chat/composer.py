@@ -1,16 +1,31 @@
 """Where a person writes: grows with the text, Enter sends, Shift-Enter makes a new line, Escape stops a reply.
 
-Never sends while an input method is composing, and never drops what was typed. Knows no chat and no engine.
+Files come by drop, by paste or by the paper clip, and stand above the text as chips. Never sends while an input
+method is composing, and never drops what was typed. Knows the room in the context; no chat and no engine.
 """
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QRectF, Qt, Signal
-from PySide6.QtGui import QFont, QKeyEvent, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QTextOption
+from PySide6.QtCore import QEvent, QMimeData, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QFont,
+    QKeyEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QResizeEvent,
+    QTextOption,
+)
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QFileDialog,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -20,10 +35,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from desktop.attachments import join, split
+from desktop.chat.meter import Meter
+from desktop.chat.tray import Tray, local_files
+from desktop.room import Room
 from desktop.theme import colors_of, mix
 
 WIDEST = 780  # pixels, as the column of messages
 LINES = 8  # to which the field grows before it scrolls
+METER_MS = 150  # after the last key until the meter follows
 
 
 class Field(QPlainTextEdit):
@@ -31,9 +51,11 @@ class Field(QPlainTextEdit):
 
     entered = Signal()
     escaped = Signal()
+    files_given = Signal(object)  # the mime data of a drop or a paste that is files
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, takes_files: bool = False) -> None:
         super().__init__(parent)
+        self._takes_files = takes_files
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -85,8 +107,13 @@ class Field(QPlainTextEdit):
             return
         super().keyPressEvent(event)
 
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return super().canInsertFromMimeData(source) or (self._takes_files and source.hasImage())
+
     def insertFromMimeData(self, source: QMimeData) -> None:
-        if source.hasText():  # plain text, whatever else there is
+        if self._takes_files and (local_files(source) or (source.hasImage() and not source.hasText())):
+            self.files_given.emit(source)
+        elif source.hasText():  # plain text, whatever else there is
             self.textCursor().insertText(source.text().replace("\0", "\ufffd"))
             self.ensureCursorVisible()
 
@@ -128,8 +155,43 @@ class SendButton(QAbstractButton):
             painter.drawEllipse(self.rect().adjusted(1, 1, -2, -2))
 
 
+class ClipButton(QAbstractButton):
+    """A paper clip: attaches files."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFixedSize(32, 32)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAccessibleName("Attach files")
+        self.setToolTip("Attach text, code, Markdown, CSV or PDF")
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colors = colors_of(self)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self.hasFocus() or self.underMouse():
+            painter.setPen(QPen(colors.accent, 1.5) if self.hasFocus() else Qt.PenStyle.NoPen)
+            painter.setBrush(colors.panel)
+            painter.drawEllipse(self.rect().adjusted(1, 1, -2, -2))
+        painter.translate(QRectF(self.rect()).center())
+        painter.rotate(40)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        ink = colors.text if self.isDown() else colors.muted
+        painter.setPen(QPen(ink, 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        wire = QPainterPath()
+        wire.moveTo(4.5, -3.5)
+        wire.lineTo(4.5, 4)
+        wire.arcTo(QRectF(-4.5, -0.5, 9, 9), 0, -180)
+        wire.lineTo(-4.5, -5)
+        wire.arcTo(QRectF(-4.5, -8, 6, 6), 180, -180)
+        wire.lineTo(1.5, 3.5)
+        wire.arcTo(QRectF(-1.5, 2, 3, 3), 0, -180)
+        wire.lineTo(-1.5, -3)
+        painter.drawPath(wire)
+
+
 class Composer(QWidget):
-    """The field, its button, and a line that says why nothing can be sent."""
+    """The field, its files and buttons, how full the context is, and a line that says why nothing can be sent."""
 
     submitted = Signal(str)
     stop_requested = Signal()
@@ -140,7 +202,7 @@ class Composer(QWidget):
         self._generating = False
         self._allowed = True
         self._why = ""
-        self.field = Field(self)
+        self.field = Field(self, takes_files=True)
         self.field.setPlaceholderText("Write a message")
         self.field.setAccessibleName("Message")
         font = QFont(self.font())
@@ -148,36 +210,65 @@ class Composer(QWidget):
             font.setPointSizeF(font.pointSizeF() * 1.1)
         self.field.setFont(font)
         self.button = SendButton(self)
+        self.clip = ClipButton(self)
+        self.tray = Tray(self)
+        self.meter = Meter(self)
+        self._room: Room | None = None
+        self._measuring = QTimer(self)
+        self._measuring.setSingleShot(True)
+        self._measuring.setInterval(METER_MS)
+        self._measuring.timeout.connect(self._measure)
         self.why = QLabel(self)
         self.why.setTextFormat(Qt.TextFormat.PlainText)
         self.why.setWordWrap(True)
         self.why.setForegroundRole(QPalette.ColorRole.WindowText)
         self.why.hide()
         across = QHBoxLayout()
-        across.setContentsMargins(14, 6, 7, 6)
-        across.setSpacing(8)
+        across.setContentsMargins(7, 0, 7, 6)
+        across.setSpacing(6)
+        across.addWidget(self.clip, 0, Qt.AlignmentFlag.AlignBottom)
         across.addWidget(self.field, 1)
         across.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 6, 20, 12)
-        layout.setSpacing(4)
+        layout.setContentsMargins(20, 6, 20, 6)
+        layout.setSpacing(0)
+        files = QVBoxLayout()
+        files.setContentsMargins(12, 6, 12, 4)
+        files.addWidget(self.tray)
         layout.addWidget(self.why)
+        layout.addLayout(files)
         layout.addLayout(across)
+        layout.addSpacing(4)
+        layout.addWidget(self.meter)
+        self.setAcceptDrops(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self.setFocusProxy(self.field)
-        self.field.entered.connect(self._submit)
+        self.field.entered.connect(self.submit)
         self.field.escaped.connect(self._stop)
         self.field.textChanged.connect(self._changed)
+        self.field.files_given.connect(self.tray.take)
+        self.tray.changed.connect(self._changed)
         self.button.clicked.connect(self._pressed)
+        self.clip.clicked.connect(self._choose_files)
         self._refresh()
 
     def text(self) -> str:
-        """What is in the field."""
-        return self.field.toPlainText()
+        """The message as it is now: its files and what is in the field."""
+        return join(self.tray.attachments, self.field.toPlainText())
 
     def set_text(self, text: str) -> None:
-        """Put a text into the field, the cursor at its end. It can be undone."""
-        if text == self.text():
+        """Put a message here: its files become chips, the rest goes into the field, the cursor at its end.
+
+        What was in the field comes back with undo.
+        """
+        attachments, typed = split(text)
+        if attachments != self.tray.attachments or self.tray.busy:
+            self.tray.set_attachments(attachments)
+        self.set_typed(typed)
+
+    def set_typed(self, text: str) -> None:
+        """Put a text into the field, beside the files that are there."""
+        if text == self.field.toPlainText():
             return
         cursor = self.field.textCursor()
         cursor.beginEditBlock()
@@ -197,8 +288,35 @@ class Composer(QWidget):
         self._allowed, self._why = enabled, why
         self._refresh()
 
+    def set_room(self, room: Room) -> None:
+        """Show from now on how full the context is."""
+        self._room = room
+        self.tray.set_room(room)
+        room.changed.connect(self._measure_soon)
+        self._measure()
+
+    def _measure_soon(self) -> None:
+        if self._room is not None and not self._measuring.isActive():
+            self._measuring.start()
+
+    def _measure(self) -> None:
+        if self._room is not None:
+            self.meter.set_filling(self._room.filling(self.text()))
+
+    def attach(self, paths: list[Path]) -> None:
+        """Attach files of this machine."""
+        self.tray.read(paths)
+
+    def _choose_files(self) -> None:
+        dialog = QFileDialog(self, "Attach Files")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
+        dialog.open()
+
     def _changed(self) -> None:
         self._refresh()
+        self._measure_soon()
         self.text_changed.emit(self.text())
 
     def _refresh(self) -> None:
@@ -206,7 +324,7 @@ class Composer(QWidget):
         name = "Stop" if self._generating else "Send"
         self.button.setAccessibleName(name)
         self.button.setToolTip("Stop (Esc)" if self._generating else "Send (Enter)")
-        filled = not self.field.document().isEmpty()
+        filled = not self.field.document().isEmpty() or bool(self.tray.attachments)
         self.button.setEnabled(self._generating or (self._allowed and filled))
         self.why.setText(self._why)
         self.why.setVisible(bool(self._why) and not self._allowed)
@@ -216,15 +334,16 @@ class Composer(QWidget):
         if self._generating:
             self.stop_requested.emit()
         else:
-            self._submit()
+            self.submit()
 
     def _stop(self) -> None:
         if self._generating:
             self.stop_requested.emit()
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
+        """Send what is here, if it can be sent."""
         text = self.text()
-        if self._generating or not self._allowed or not text.strip() or self.field.composing:
+        if self._generating or not self._allowed or not text.strip() or self.field.composing or self.tray.busy:
             return
         self.set_text("")
         self.submitted.emit(text)
@@ -234,19 +353,31 @@ class Composer(QWidget):
         side = max(20, (self.width() - WIDEST) // 2)
         layout = self.layout()
         if layout is not None and layout.contentsMargins().left() != side:
-            layout.setContentsMargins(side, 6, side, 12)
+            layout.setContentsMargins(side, 6, side, 6)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "tray"):
+            self.tray.recolor()
             self.update()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if local_files(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        if self.tray.take(event.mimeData()):
+            event.acceptProposedAction()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = colors_of(self)
         painter = QPainter(self)
         painter.fillRect(self.rect(), colors.base)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box = QRectF(self.field.geometry().united(self.button.geometry())).adjusted(-12, -5, 6, 5)
+        inside = self.field.geometry().united(self.button.geometry()).united(self.clip.geometry())
+        if not self.tray.isHidden():
+            inside = inside.united(self.tray.geometry())
+        box = QRectF(inside).adjusted(-6, -5, 6, 5)
         focused = self.field.hasFocus()
         painter.setPen(QPen(colors.accent if focused else colors.border, 1.5 if focused else 1.0))
         painter.setBrush(colors.base)

@@ -1,4 +1,7 @@
-"""Editing a message in its place: Enter runs it again, Escape leaves everything as it was. Knows only text."""
+"""Editing a message in its place: Enter runs it again, Escape leaves everything as it was.
+
+Its files stay with it, unless they are removed here. Knows only text.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from desktop.attachments import join, split
+from desktop.chat.chips import ChipRow
 from desktop.chat.composer import Field
 
 
@@ -20,7 +25,10 @@ class EditBox(QWidget):
         self.field = Field(self)
         self.field.setFont(font)
         self.field.setAccessibleName("Edited message")
-        self.field.setPlainText(text)
+        attachments, typed = split(text)
+        self.chips = ChipRow(self, removable=True)
+        self.chips.set_attachments(attachments)
+        self.field.setPlainText(typed)
         self.field.moveCursor(self.field.textCursor().MoveOperation.End)
         self.cancel_button = QPushButton("Cancel", self)
         self.run_button = QPushButton("Run again", self)
@@ -30,6 +38,7 @@ class EditBox(QWidget):
         across.addWidget(self.run_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.chips)
         layout.addWidget(self.field)
         layout.addLayout(across)
         self.setFocusProxy(self.field)
@@ -39,6 +48,6 @@ class EditBox(QWidget):
         self.cancel_button.clicked.connect(lambda: self.cancelled.emit())
 
     def _confirm(self) -> None:
-        text = self.field.toPlainText()
+        text = join(self.chips.attachments, self.field.toPlainText())
         if text.strip() and not self.field.composing:
             self.confirmed.emit(text)

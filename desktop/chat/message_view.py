@@ -13,10 +13,13 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFont, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
+from desktop.attachments import split
+from desktop.chat.chips import ChipRow
 from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
+from desktop.context import Tokens
 from desktop.theme import colors_of
 from desktop.tokens.pieces import describe_token, place_of
 from mlx_spec.events import Finished, PromptProgress, Round, Span
@@ -65,9 +68,16 @@ class MessageView(QWidget):
     restart_requested = Signal()
     tokens_requested = Signal(int)
 
-    def __init__(self, row: MessageRow, font: QFont | None = None, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        row: MessageRow,
+        font: QFont | None = None,
+        parent: QWidget | None = None,
+        count: Callable[[str], Tokens] | None = None,
+    ) -> None:
         super().__init__(parent)
         self.row = row
+        self._count = count
         self.is_user = row.role == "user"
         self.rounds_provider: Callable[[int], list[Round]] | None = None
         self._rounds: list[Round] | None = None if row.text else []  # as far as they were asked for
@@ -108,6 +118,9 @@ class MessageView(QWidget):
         self._bubble = Bubble(self)
         inside = QVBoxLayout(self._bubble)
         inside.setContentsMargins(14, 8, 14, 8)
+        self.chips = ChipRow(self._bubble)
+        self.chips.count = self._count
+        inside.addWidget(self.chips)
         inside.addWidget(self.view)
         across = QHBoxLayout()
         across.addStretch(1)
@@ -190,7 +203,12 @@ class MessageView(QWidget):
 
     def _fill(self, row: MessageRow) -> None:
         text = row.text
-        if self.is_user or row.role == "system":
+        if self.is_user:
+            attachments, typed = split(text)
+            self.chips.set_attachments(attachments)
+            self.view.typesetter.set_plain(typed, self._limited(typed))
+            self.view.setVisible(bool(typed) or not attachments)
+        elif row.role == "system":
             self.view.typesetter.set_plain(text, self._limited(text))
         elif text:
             spans = row.spans if "".join(s.text for s in row.spans) == text else (Span(text),)
@@ -198,6 +216,12 @@ class MessageView(QWidget):
             if row.state != "writing":
                 self.view.typesetter.finish()
         self._show_state(row, row.stats)
+
+    def recount(self) -> None:
+        """The tokens of its files may be known better now."""
+        if self.is_user and self.chips.chips:
+            self.chips.recount()
+            self._fit_bubble()
 
     @staticmethod
     def _limited(text: str) -> str:
@@ -364,6 +388,7 @@ class MessageView(QWidget):
         if layout is not None:
             layout.addWidget(self._editor)
         self.view.hide()
+        self.chips.hide()
         self._editor.show()
         self._editor.setFocus()
 
@@ -376,7 +401,8 @@ class MessageView(QWidget):
             self._editor.hide()
             self._editor.deleteLater()
             self._editor = None
-        self.view.show()
+        self.chips.setVisible(bool(self.chips.chips))
+        self.view.setVisible(bool(self.view.typesetter.source) or not self.chips.chips)
         self.edit_button.setFocus()
 
     def _bubble_room(self) -> int:
@@ -397,12 +423,16 @@ class MessageView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if self.is_user:
-            document = self.view.document()
-            most = self._bubble_room()
-            document.setTextWidth(most)
-            self.view.setFixedWidth(min(most, math.ceil(document.idealWidth()) + 3))
-            if self._editor is not None:
-                self._editor.setFixedWidth(most)
+            self._fit_bubble()
+
+    def _fit_bubble(self) -> None:
+        document = self.view.document()
+        most = self._bubble_room()
+        document.setTextWidth(most)
+        self.view.setFixedWidth(min(most, math.ceil(document.idealWidth()) + 3))
+        self.chips.setFixedWidth(max(1, self.chips.arrange(most)[0]))
+        if self._editor is not None:
+            self._editor.setFixedWidth(most)
 
     def enterEvent(self, event: QEnterEvent) -> None:
         self._hovered = True

@@ -14,6 +14,7 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPalette, QPen, QResizeE
 from PySide6.QtWidgets import QAbstractButton, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from desktop.chat.message_view import MessageView
+from desktop.context import Tokens
 from desktop.theme import colors_of
 from mlx_spec.events import Finished, PromptProgress, Round
 
@@ -87,6 +88,7 @@ class Transcript(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Conversation")
         self.rounds_provider: Callable[[int], list[Round]] | None = None
+        self.count: Callable[[str], Tokens] | None = None  # the tokens of a text
         self._rows: list[MessageRow] = []  # that are not built yet, oldest first
         self._views: dict[int, MessageView] = {}  # in order
         self._show_drafts = True
@@ -185,7 +187,7 @@ class Transcript(QScrollArea):
             view.set_show_rejected(shown)
 
     def _make(self, row: MessageRow) -> MessageView:
-        view = MessageView(row, self._font, self._sheet)
+        view = MessageView(row, self._font, self._sheet, self.count)
         view.rounds_provider = self._rounds
         view.edit_requested.connect(self.edit_requested)
         view.regenerate_requested.connect(self.regenerate_requested)
@@ -223,6 +225,11 @@ class Transcript(QScrollArea):
         """Build some older messages above; what is in sight stays where it is. False if there were none."""
         if not self._rows:
             return False
+    def recount(self) -> None:
+        """Token counts may be known better now."""
+        for view in self._views.values():
+            view.recount()
+
         older, self._rows = self._rows[-MORE_BUILT:], self._rows[:-MORE_BUILT]
         anchor = next(iter(self._views.values()), None)
         before = anchor.y() if anchor is not None else 0

@@ -51,7 +51,7 @@ def until(qtbot: QtBot, window: MainWindow, *states: EngineState) -> None:
 
 def say(window: MainWindow, text: str) -> None:
     window.composer.set_text(text)
-    window.composer._submit()
+    window.composer.submit()
 
 
 def texts(window: MainWindow) -> list[str]:
