@@ -67,6 +67,7 @@ class MainWindow(QMainWindow):
         self._closing = False
         self.setWindowTitle("Outrider")
         self.setWindowIcon(QIcon(str(ICON)))
+        self._unsaid = ""  # an edited message that was put into the composer
         self.setMinimumSize(900, 600)
         self._build()
         self._typing = QTimer(self)
@@ -281,16 +282,24 @@ class MainWindow(QMainWindow):
     def _full(self, full: Full, again: Callable[[], None]) -> None:
         """The context is full: say so, and offer to go on without the oldest turns where that helps."""
         self._failed = None
+
+        def without_oldest() -> None:
+            if self._unsaid and self.composer.text() == self._unsaid:
+                self.composer.set_text("")  # it is said now
+            again()
+
         failed = Failed(0, full.message, full.remedy)
-        if full.can_drop:
-            self.problems.show_problem(failed, "Leave Out Oldest Turns", again)
-        else:
-            self.problems.show_problem(failed)
+        self.problems.show_problem(failed, "Leave Out Oldest Turns" if full.can_drop else "", without_oldest)
 
     def _unsent(self, text: str) -> None:
         """An edited message could not be said: what was typed is kept where it can be said again."""
         if not self.composer.text():
             self.composer.set_text(text)
+            self._unsaid = text
+
+    def _regenerate(self) -> None:
+        if self._last_reply is not None:
+            self._conversation.regenerate(self._last_reply)
 
     def _message_added(self, row: MessageRow) -> None:
         if self._chat is None or row.chat_id == self._chat.id:
