@@ -79,7 +79,7 @@ def own(folder: Path | None, target: Target) -> tuple[dict[str, Path], dict[str,
         return ({"mtp": folder}, {}) if known else ({}, {"mtp": "MTP heads of this architecture are not known"})
     with contextlib.suppress(Problem):
         if mtp_files.claimed(eagle_files.settings(folder)):
-            return {}, {"mtp": "the conversion of this model dropped its MTP tensors"}
+            return {}, {"mtp": "the model's MTP tensors are missing: most conversions drop them"}
     return {}, {}
 
 

@@ -35,21 +35,27 @@ FETCH = (
     "folder of its own, and choose that folder."
 )
 WRAPPERS = ("model.language_model.", "language_model.model.", "language_model.", "model.", "")
-OURS = {  # the beginnings of names; what is not among them is of the layer itself
+# Our names by the beginnings of theirs. Where two mean the same, the later is what the makers write.
+QWEN = {
     "fc.": "join.",
-    "eh_proj.": "join.",
     "pre_fc_norm_embedding.": "norm_token.",
-    "enorm.": "norm_token.",
     "pre_fc_norm_hidden.": "norm_state.",
-    "hnorm.": "norm_state.",
     "norm.": "norm.",
-    "shared_head.norm.": "norm.",
-    "shared_head_norm.": "norm.",
-    "shared_head.head.": "lm_head.",
-    "lm_head.": "lm_head.",
     "embed_tokens.": "embed_tokens.",
+    "lm_head.": "lm_head.",
     "layers.0.": "layer.",
+}
+DEEPSEEK = {
+    "eh_proj.": "join.",
+    "enorm.": "norm_token.",
+    "hnorm.": "norm_state.",
+    "shared_head_norm.": "norm.",
+    "shared_head.norm.": "norm.",
+    "embed_tokens.": "embed_tokens.",
+    "lm_head.": "lm_head.",
+    "shared_head.head.": "lm_head.",
     "mtp_block.": "layer.",
+    "": "layer.",
 }
 BLOCK = 128  # rows and columns of 8-bit floats that share a scale, where the settings say nothing else
 SAME = 0.7  # the cosine of two matrices' products from which on they are one, stored differently
@@ -108,7 +114,7 @@ def read(folder: Path, model: nn.Module, anatomy: Anatomy, vocabulary: int) -> m
                 FETCH,
             )
         raise Problem(f"There is no MTP head for this model in {folder}: it has no tensors {what}.", OTHER)
-    tensors = _wide(tensors, config, folder)
+    tensors = _wide(tensors, config, folder, qwen)
     if qwen:
         for name in tensors:
             if name in raw and "norm" in name.split(".")[-2]:
@@ -124,7 +130,7 @@ def read(folder: Path, model: nn.Module, anatomy: Anatomy, vocabulary: int) -> m
         network.embed_tokens = nn.Embedding(vocabulary, anatomy.width)
     if "lm_head.weight" in tensors:
         network.lm_head = nn.Linear(anatomy.width, vocabulary, bias=False)
-    _fill(network, tensors, folder)
+    _fill(network, tensors, folder, qwen)
     _drop_copies(network, anatomy, vocabulary)
     mx.eval(network.parameters())
     network.eval()
@@ -153,7 +159,7 @@ def _tensors(
             loaded: Any = mx.load(str(file), return_metadata=True)
             form = loaded[1].get("format") or ("mlx" if split_off(config) else "pt")
             for name, value in loaded[0].items():
-                if (ours := _ours(inner(name))) and not ours.endswith("rotary_emb.inv_freq"):
+                if ours := _ours(inner(name), qwen):
                     found[ours] = value
                     if form != "mlx":
                         raw.add(ours)
@@ -167,15 +173,21 @@ def _tensors(
     return found, frozenset(raw)
 
 
-def _ours(name: str) -> str:
-    """Our name of a tensor; "" for those of layers behind the first, which are not used."""
-    for theirs, ours in OURS.items():
-        if name.startswith(theirs):
-            return ours + name.removeprefix(theirs)
-    return f"layer.{name}" if name and not name.startswith("layers.") else ""
+def _ours(name: str, qwen: bool) -> str:
+    """Our name of a tensor; "" for those that are not used: of layers behind the first, and of no part of a head."""
+    if not name or name.endswith("rotary_emb.inv_freq") or (name.startswith("layers.") and name[7:9] != "0."):
+        return ""
+    table = QWEN if qwen else DEEPSEEK
+    return next((ours + name.removeprefix(theirs) for theirs, ours in table.items() if name.startswith(theirs)), "")
 
 
-def _wide(tensors: Mapping[str, mx.array], config: Mapping[str, Any], folder: Path) -> dict[str, mx.array]:
+def _theirs(name: str, qwen: bool) -> str:
+    """What the makers call a tensor of ours."""
+    table = reversed((QWEN if qwen else DEEPSEEK).items())
+    return next((theirs + name.removeprefix(ours) for theirs, ours in table if name.startswith(ours)), name)
+
+
+def _wide(tensors: Mapping[str, mx.array], config: Mapping[str, Any], folder: Path, qwen: bool) -> dict[str, mx.array]:
     """The tensors with those in 8-bit floats, of which each block has a scale, as bfloat16."""
     block = (config.get("quantization_config") or {}).get("weight_block_size") or (BLOCK, BLOCK)
     wide: dict[str, mx.array] = {}
@@ -190,7 +202,7 @@ def _wide(tensors: Mapping[str, mx.array], config: Mapping[str, Any], folder: Pa
         blocks = tuple(-(-n // b) for n, b in zip(value.shape[-2:], block, strict=True))
         if scale is None or not fits or scale.shape[-2:] != blocks:
             raise Problem(
-                f"The MTP head in {folder} has 8-bit floats ({name}) without the scale of each block of "
+                f"The MTP head in {folder} has 8-bit floats ({_theirs(name, qwen)}) without the scale of each block of "
                 f"{block[0]} x {block[1]}.",
                 "Fetch it in 16 bits.",
             )
@@ -222,7 +234,7 @@ def _stacked(tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
         of = dict(experts)
         for e in range(1 + max(of)):
             if e not in of:
-                raise KeyError(f"{start}{e}.{rest}")
+                raise KeyError(_theirs(f"{start}{e}.{rest}", qwen=True))
         found[f"layer.mlp.switch_mlp.{rest}"] = mx.stack([of[e] for e in range(len(of))])
     return found
 
@@ -232,11 +244,14 @@ def _sanitized(tensors: Mapping[str, mx.array], model: nn.Module, module: str) -
     alone = SimpleNamespace(args=replace(mtp.arguments(model), num_hidden_layers=1))
     sanitize = importlib.import_module(f"mlx_lm.models.{module}").Model.sanitize
     theirs = {n.replace("layer.", "model.layers.0.", 1): v for n, v in tensors.items() if n.startswith("layer.")}
-    ours = {n.replace("model.layers.0.", "layer.", 1): v for n, v in sanitize(alone, theirs).items()}
+    try:
+        ours = {n.replace("model.layers.0.", "layer.", 1): v for n, v in sanitize(alone, theirs).items()}
+    except KeyError as e:
+        raise KeyError(str(e.args[0]).removeprefix("model.layers.0.")) from e
     return {**{n: v for n, v in tensors.items() if not n.startswith("layer.")}, **ours}
 
 
-def _fill(network: mtp.Network, tensors: Mapping[str, mx.array], folder: Path) -> None:
+def _fill(network: mtp.Network, tensors: Mapping[str, mx.array], folder: Path, qwen: bool) -> None:
     """Give the head its tensors, quantized as they are. Raises `Problem` if one is missing, unknown or of another
     shape."""
 
@@ -248,14 +263,14 @@ def _fill(network: mtp.Network, tensors: Mapping[str, mx.array], folder: Path) -
         nn.quantize(network, class_predicate=how)
     expected = dict(tree_flatten(network.parameters()))
     for name in sorted(set(expected) - set(tensors)):
-        raise Problem(f"The MTP head in {folder} is incomplete: {name} is missing.", AGAIN)
+        raise Problem(f"The MTP head in {folder} is incomplete: {_theirs(name, qwen)} is missing.", AGAIN)
     for name in sorted(set(tensors) - set(expected)):
-        raise Problem(f"The MTP head in {folder} has a tensor that is not known: {name}.", OTHER)
+        raise Problem(f"The MTP head in {folder} has a tensor that is not known: {_theirs(name, qwen)}.", OTHER)
     for name, value in expected.items():
         if tensors[name].shape != value.shape:
             raise Problem(
-                f"The MTP head in {folder} does not fit: {name} is {list(tensors[name].shape)} and should be "
-                f"{list(value.shape)}.",
+                f"The MTP head in {folder} does not fit: {_theirs(name, qwen)} is {list(tensors[name].shape)} and "
+                f"should be {list(value.shape)}.",
                 OTHER,
             )
     network.update(tree_unflatten([(n, tensors[n]) for n in expected]))
