@@ -276,4 +276,7 @@ def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     group.add_argument("--again", action="store_true", help="forget an earlier run, and start anew")
     group.add_argument("--on-battery", action="store_true", help="go on without mains (default: wait for it)")
+    group.add_argument(
+        "--json", action="store_true", help="print progress and result as JSON, one object a line, for a program"
+    )
     command.set_defaults(run=_run(".train"))

@@ -1,7 +1,11 @@
-"""What the command says on stderr while it works: progress and one-line notes. stdout is left to results."""
+"""What the command says on stderr while it works: progress and one-line notes. stdout is left to results.
+
+A program that runs the command reads its progress from stdout instead, one JSON object a line (`JsonLines`).
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -80,6 +84,27 @@ class Progress:
             sys.stderr.write("\r" + " " * len(self._line) + "\r")
             sys.stderr.flush()
             self._line = ""
+
+
+class JsonLines:
+    """Progress for a program: one object a line on stdout, written at once. Called like a `Progress`."""
+
+    def __init__(self) -> None:
+        self._last = ("", "")
+        self._said = 0.0
+
+    def say(self, **fields: object) -> None:
+        """Write one object of these fields."""
+        print(json.dumps(fields), flush=True)
+
+    def __call__(self, stage: str, what: str, done: int = 0, total: int = 0) -> None:
+        now = time.monotonic()
+        if (stage, what) != self._last or now - self._said >= REDRAW_EVERY:
+            self._last, self._said = (stage, what), now
+            self.say(stage=stage, note=what, share=done / total if total else None)
+
+    def clear(self) -> None:
+        """There is no bar to take away."""
 
 
 def _amount(stage: str, n: int) -> str:

@@ -140,8 +140,11 @@ def train(
         for shard in given[texts.shards :]:
             texts.add(shard)
         earlier = _written_for_others(run, kind)
-        _write_answers(model, anatomy, taps, tokenizer, texts, state, earlier, clock, prompts, len(given), seed, report)
-        _keep_state(run, state, kind)
+        keep = partial(_keep_state, run, state, kind)
+        _write_answers(
+            model, anatomy, taps, tokenizer, texts, state, earlier, clock, prompts, len(given), seed, report, keep
+        )
+        keep()
         return _learn(anatomy, taps, texts, config, folder, state, clock, name, kind, tokenizer, seed, report)
     except OSError as e:
         raise Problem(
@@ -196,8 +199,10 @@ def _write_answers(
     given: int,
     seed: int,
     report: Report,
+    keep: Callable[[], None],
 ) -> None:
-    """A third of the time goes into answers, less what other kinds' runs have spent on them (`earlier`)."""
+    """A third of the time goes into answers, less what other kinds' runs have spent on them (`earlier`). What they
+    took is kept with each part of them (`keep`): a run that is broken off must not write for as long again."""
     form = template(tokenizer)
 
     def encode(text: str) -> list[int]:
@@ -215,6 +220,7 @@ def _write_answers(
         asked = _both(prompts, questions(seed * 1000 + number), number - given)
         texts.add(write(model, anatomy, taps, form, encode, asked, ROWS, LENGTH, seed * 1000 + number, tick))
         state.wrote_s += time.perf_counter() - began
+        keep()
         mx.clear_cache()
     if not texts.rows:
         raise Problem("The training was stopped before there was a text to learn from.", "Start it again.")
