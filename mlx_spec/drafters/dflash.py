@@ -205,9 +205,9 @@ class DFlash:
 
     def _catch_up(self, tokens: Sequence[int]) -> None:
         """Context rows for all places of this text but the newest, as far as the target's states are known."""
-        stop = min(len(tokens) - 1, self._hidden.stop)
-        self.rows.keep(min(common_prefix(self._known, tokens), stop))
+        self.rows.keep(min(common_prefix(self._known, tokens), len(tokens) - 1))
         self._known = list(tokens)
+        stop = min(len(tokens) - 1, self._hidden.stop)
         start = max(self.rows.stop, self._hidden.start, stop - WINDOW)
         for first in range(start, stop, PREFILL_STEP):
             self.rows.feed(self._fuse(self._hidden.rows(first, min(first + PREFILL_STEP, stop), self.taps)), first)

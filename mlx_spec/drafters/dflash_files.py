@@ -4,8 +4,8 @@ Whether a file is a DFlash, a DSpark or a DFlash 2 is said by its tensors, not b
 say differs by producer, and a wrong guess fails nowhere; it only costs acceptance:
 - the layers whose output is read: `target_layer_ids`, or (speculators and vLLM) `aux_hidden_state_layer_ids`, the
   number of layers before, so one more; where neither is there, the authors' rule (`default_taps`);
-- the row that says the first draft: the first mask's, but in DeepSpec's DSpark the newest token's own
-  (`sample_from_anchor`, `shift_label`);
+- the row that says the first draft: the first mask's, but in DSpark by DeepSpec and SpecForge the newest token's own
+  (`sample_from_anchor` or `shift_label` says so, or the name of the network);
 - whether a row sees the masks behind it: yes, but in sliding layers not, unless `is_causal`, `causal` or
   `sliding_window_non_causal` say otherwise.
 
@@ -40,6 +40,7 @@ from .eagle_files import (
 
 IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t")  # ends of names; the mapping is read apart
 TABLES = ("predecessor_codebook", "successor_codebook", "markov_w1")  # stored with and without `.weight`
+TABLE = "candidate_selector.predecessor_codebook"
 OFFSET_NORMS = ("qwen3_5", "qwen3_next", "gemma")  # kinds of model whose norms have one added to their weights
 KINDS = ("dflash", "dspark", "dflash2")
 GEMMA4 = 262144  # tokens; the authors' drafters for it do not say which token is their mask
@@ -143,9 +144,11 @@ def _shape(
         raise ValueError(f"a block of {block}")
     windows = _windows(config, depth)
     partial = float(config.get("partial_rotary_factor") or 1)
+    if any(isinstance(v, dict) for v in (config.get("rope_scaling") or {}).values()):
+        raise ValueError("layers that rotate in different ways")
     kind, sizes = _markov(config, names, folder)
-    confidence = names.get("confidence_head.proj.weight")
-    width = 0 if confidence is None else _width(names, "confidence_head.proj", size, size + sizes[2])
+    confidence = "confidence_head.proj.weight" in names
+    width = _width(config, names, "confidence_head.proj") if confidence else 0
     cap, multiplier = config.get("final_logit_softcapping"), config.get("output_multiplier")
     scale = config.get("input_embedding_scale")
     head = names.get("lm_head.weight")
@@ -191,7 +194,8 @@ def _from_newest(config: Mapping[str, Any]) -> bool:
             return bool(config[key])
     if "speculators_model_type" in config or "speculators_config" in config:
         return False
-    return any("dspark" in str(n).lower() for n in config.get("architectures", ())) or "dspark_config" in config
+    named = [*config.get("architectures", ()), config.get("projector_type", "")]
+    return "dspark_config" in config or any("dspark" in str(n).lower() for n in named)
 
 
 def _taps(config: Mapping[str, Any], layers: int, depth: int) -> tuple[int, ...]:
@@ -239,11 +243,12 @@ def _conv(config: Mapping[str, Any], names: Mapping[str, mx.array], size: int) -
 
 
 def _selector(config: Mapping[str, Any], names: Mapping[str, mx.array]) -> tuple[int, int, int] | None:
-    table = names.get("candidate_selector.predecessor_codebook.weight")
+    table = names.get(f"{TABLE}.weight")
     if table is None and not config.get("selector_rank"):
         return None
     tokens = int(config["vocab_size"]) if table is None else int(table.shape[0])
-    return tokens, int(config["selector_rank"]), max(int(config.get("selector_top_k") or 16), 1)
+    rank = int(config["selector_rank"]) if table is None else _width(config, names, TABLE)
+    return tokens, rank, max(int(config.get("selector_top_k") or 16), 1)
 
 
 def _markov(config: Mapping[str, Any], names: Mapping[str, mx.array], folder: Path) -> tuple[str, tuple[int, int, int]]:
@@ -261,13 +266,14 @@ def _markov(config: Mapping[str, Any], names: Mapping[str, mx.array], folder: Pa
             f'The drafter in {folder} has a Markov head of the kind "{kind}", which is not known here.',
             f"Those that are: {', '.join(MARKOVS)}.",
         )
-    return kind, (int(before.shape[0]), int(said.shape[0]), int(config.get("markov_rank") or before.shape[-1]))
+    return kind, (int(before.shape[0]), int(said.shape[0]), _width(config, names, "markov_head.markov_w1"))
 
 
-def _width(names: Mapping[str, mx.array], name: str, *widths: int) -> int:
-    """How many features a layer reads: one of `widths`, the first where its weights are packed and do not say."""
-    found = int(names[f"{name}.weight"].shape[-1])
-    return found if found in widths else widths[0]
+def _width(config: Mapping[str, Any], names: Mapping[str, mx.array], name: str) -> int:
+    """How many features a layer reads, or an embedding gives, whether its weights are packed or not."""
+    if f"{name}.scales" in names:
+        return int(names[f"{name}.scales"].shape[-1]) * int(config["quantization"]["group_size"])
+    return int(names[f"{name}.weight"].shape[-1])
 
 
 def _check(shape: Shape, hidden: int, vocabulary: int, layers: int, folder: Path) -> None:
@@ -283,6 +289,12 @@ def _check(shape: Shape, hidden: int, vocabulary: int, layers: int, folder: Path
             f"The drafter in {folder} reads the layers {', '.join(str(i) for i in shape.taps)}, and this model has "
             f"{layers}.",
             OTHER,
+        )
+    if shape.confidence not in (0, shape.hidden, shape.hidden + shape.markov_sizes[2]):
+        raise Problem(
+            f"The drafter in {folder} contradicts itself: its confidence head reads {shape.confidence} features of "
+            f"rows that have {shape.hidden}.",
+            AGAIN,
         )
     if not 0 <= shape.mask < (shape.embedding or vocabulary):
         raise Problem(

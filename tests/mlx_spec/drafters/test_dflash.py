@@ -79,7 +79,7 @@ def tokens_of(rounds: list[Round]) -> list[int]:
 def test_the_text_is_plain_decodings(tmp_path: Path, kind: str, temperature: float) -> None:
     head = published.make(tmp_path / "head", kind)
     engine = load_engine(tiny_llama(tmp_path / "target", layers=6), head=head)
-    sampling = SamplingSettings(max_tokens=30, seed=4, temperature=temperature, repetition_penalty=1.1)
+    sampling = SamplingSettings(max_tokens=20, seed=4, temperature=temperature, repetition_penalty=1.1)
     plain = tokens_of(write(engine, PROMPT, sampling, DrafterSettings(())))
     for adaptive in (False, True):
         engine.reset()
@@ -246,7 +246,12 @@ def test_few_tokens_are_the_targets_before_they_are_read_again(tmp_path: Path) -
         token = chosen
 
 
-def test_a_draft_ends_where_the_confidence_head_doubts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_draft_ends_where_the_confidence_head_doubts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    """On a GPU one later, so that it need not wait for the host."""
+    monkeypatch.setattr(dflash, "lag", lambda: late)
     weights = published.tensors(published.shapes("dspark"))
     weights["markov_head.markov_w2.weight"] *= 3
     folder = published.save(tmp_path, weights, published.config("dspark"))
@@ -264,10 +269,10 @@ def test_a_draft_ends_where_the_confidence_head_doubts(tmp_path: Path) -> None:
         weights["confidence_head.proj.bias"] = np.array([b - worst + math.log(0.29 / 0.71)], np.float32)
         expected = next(i for i, c in enumerate(chances) if i and c <= worst)
         drafter, _ = at(published.save(tmp_path, weights, published.config("dspark")))
-        assert drafter.propose(context(TEXT), Offer(BLOCK), BLOCK).tokens.shape[0] == expected
+        assert drafter.propose(context(TEXT), Offer(BLOCK), BLOCK).tokens.shape[0] == expected + late
     weights["confidence_head.proj.bias"] = np.array([-50], np.float32)
     drafter, _ = at(published.save(tmp_path, weights, published.config("dspark")))
-    assert drafter.propose(context(TEXT), Offer(BLOCK), BLOCK).tokens.shape[0] == 1
+    assert drafter.propose(context(TEXT), Offer(BLOCK), BLOCK).tokens.shape[0] == 1 + late
 
 
 def test_dflash_2_chooses_by_the_token_before(tmp_path: Path) -> None:
@@ -451,6 +456,7 @@ def test_a_stopped_reply_leaves_rows_that_go_on(tmp_path: Path) -> None:
 def test_no_more_rows_are_kept_than_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dflash, "WINDOW", 16)
     monkeypatch.setattr(dflash, "SLACK", 4)
+    monkeypatch.setattr(dflash, "PREFILL_STEP", 7)
     head = published.make(tmp_path / "head", "dflash")
     target = Target(tiny_model(seed=2, layers=6))
     drafter = bind(head, target)
