@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from mlx_spec import heads
 from mlx_spec.anatomy import Anatomy, Taps, dissect
-from mlx_spec.drafters import mtp, mtp_files
+from mlx_spec.drafters import mtp
 from mlx_spec.drafters.base import Context, Offer
 from mlx_spec.drafters.feature import FeatureDrafter
 from mlx_spec.engine import Engine, load_engine
@@ -126,7 +126,7 @@ def test_a_qwens_layer_is_the_makers(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in TARGETS if n not in QWEN])
 def test_the_other_family_joins_and_feeds_back_as_the_makers_do(tmp_path: Path, name: str) -> None:
-    target, anatomy, drafter = bound(tmp_path, name)
+    _, _, drafter = bound(tmp_path, name)
     t, rng, layer = published.arrays(name), np.random.default_rng(1), drafter.head.network.layer  # type: ignore[attr-defined]
     embedded, states = (rng.normal(size=(9, WIDTH)).astype(np.float32) for _ in range(2))
     rows, fed = drafter.head(mx.array(embedded)[None], mx.array(states)[None], cache := [KVCache()])

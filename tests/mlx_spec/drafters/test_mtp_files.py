@@ -55,7 +55,7 @@ def sidecar(folder: Path, tensors: dict[str, mx.array], about: dict[str, str] | 
     return folder
 
 
-# -------------------------------------------------------------------------------------------------------- who wrote them
+# ------------------------------------------------------------------------------------------------------- who wrote them
 
 
 @pytest.mark.parametrize("name", QWEN)
@@ -160,7 +160,7 @@ def test_a_split_off_glm_head_is_read(tmp_path: Path) -> None:
     np.testing.assert_allclose(logits(folder, name), raw, atol=1e-5)
 
 
-# --------------------------------------------------------------------------------------------------------------- finding
+# -------------------------------------------------------------------------------------------------------------- finding
 
 
 @pytest.mark.parametrize("name", ["qwen3_5", "qwen3_5_moe", "glm4_moe", "glm4_moe_lite"])
@@ -224,7 +224,7 @@ def test_a_folder_is_told_by_its_tensors(tmp_path: Path, name: str) -> None:
     assert not mtp_files.told_by({"num_nextn_predict_layers": 1}, ["fc.weight", "midlayer.hidden_norm.weight"])
 
 
-# -------------------------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------------------------------- refusals
 
 
 def refusal(folder: Path, name: str) -> str:
