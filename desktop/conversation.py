@@ -141,6 +141,11 @@ class Conversation(QObject):
         return self._info
 
     @property
+    def client(self) -> EngineClient:
+        """The engine process's end of the pipe, for what is no reply; see `hold`."""
+        return self._client
+
+    @property
     def chat(self) -> ChatRow | None:
         return self._chat
 

@@ -138,6 +138,7 @@ class Menus(QObject):
         )
         self.show_rejected = self._tick(
             "Rejected Drafts", SHOW_REJECTED, "Ctrl+Shift+R", "Show struck through what did not hold"
+        self.race = make("Race…", "Ctrl+Shift+P", "One prompt plain and with drafts: the same text, two clocks")
         )
         self.tokens = make("Tokens of the Reply…", "Ctrl+Shift+T", "The last reply pass by pass, and a replay of it")
         self.show_sidebar = self._tick("Sidebar", SHOW_SIDEBAR, "Ctrl+Alt+S", "Rates, drafters and rounds")
@@ -208,7 +209,7 @@ class Menus(QObject):
                 "View",
                 [self.show_drafts, self.show_rejected, self.tokens, None, self.show_sidebar, None, appearance],
             ),
-            self._menu("Chat", [*self._about_chat(), None, self.stop, self.regenerate]),
+            self._menu("Chat", [*self._about_chat(), None, self.stop, self.regenerate, None, self.race]),
             self._menu("Models", [self.choose_model, None, self.restart]),
             self.settings_menu,
             self._menu("Help", [self.help, *help_end]),

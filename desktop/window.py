@@ -31,6 +31,7 @@ from desktop.settings import (
     COLOR_SCHEME,
     CONTEXT,
     DRAFT_MODEL,
+from desktop.race.opener import RaceOpener
     DRAFTERS,
     MODEL,
     SHOW_DRAFTS,
@@ -149,11 +150,13 @@ class MainWindow(QMainWindow):
         menus.quit.triggered.connect(self.close)
         menus.close_window.triggered.connect(self.close)
         menus.new_chat.triggered.connect(self._new_chat)
+        self.races = RaceOpener(self, self._conversation, self._settings)
         menus.delete_chat.triggered.connect(lambda: self._ask_to_delete(self._chat.id if self._chat else None))
         menus.stop.triggered.connect(talk.stop)
         menus.regenerate.triggered.connect(self._regenerate)
         menus.choose_model.triggered.connect(self.choose_model)
         menus.restart.triggered.connect(talk.restart_engine)
+        self.composer.stop_requested.connect(self.races.stop)
         menus.help.triggered.connect(self._show_help)
         menus.tokens.triggered.connect(lambda: self.tokens.open(self._last_reply))
         menus.drafter_toggled.connect(talk.set_drafter)
@@ -177,6 +180,8 @@ class MainWindow(QMainWindow):
         for setting, restore in (
             (WINDOW_GEOMETRY, self.restoreGeometry),
             (WINDOW_STATE, self.restoreState),
+        menus.race.triggered.connect(lambda: self.races.open())
+        menus.stop.triggered.connect(self.races.stop)
             (SPLITTER, self._splitter.restoreState),
         ):
             saved = get(setting)

@@ -28,7 +28,8 @@ def markdown(race: Race) -> str:
 
 def _row(lap: Lap) -> str:
     first = seconds_text(lap.finished.first_token_s) if lap.finished is not None else "–"
-    return f"| {lap.title} | {len(lap.tokens):,} | {len(lap.rounds):,} | {lap.seconds:.2f} s | {rate_text(lap.rate)} | {first} |"
+    cells = [f"{len(lap.tokens):,}", f"{len(lap.rounds):,}", f"{lap.seconds:.2f} s", rate_text(lap.rate), first]
+    return f"| {lap.title} | {' | '.join(cells)} |"
 
 
 def fenced(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from desktop.sidebar.stats import rate_text
 from desktop.theme import drafter_title
 from mlx_spec.events import Finished, Message, Round, SamplingSettings
 
@@ -73,10 +74,9 @@ class Race:
     @property
     def agreed(self) -> int:
         """How many tokens from the start are the same."""
-        both = zip(self.plain.tokens, self.drafted.tokens, strict=False)
-        return next(
-            (i for i, (a, b) in enumerate(both) if a != b), min(len(self.plain.tokens), len(self.drafted.tokens))
-        )
+        plain, drafted = self.plain.tokens, self.drafted.tokens
+        both = enumerate(zip(plain, drafted, strict=False))
+        return next((i for i, (a, b) in both if a != b), min(len(plain), len(drafted)))
 
     @property
     def ratio(self) -> float | None:
@@ -89,7 +89,7 @@ def same_line(race: Race) -> str:
     """ "identical, 312 tokens", or from where on the texts are not."""
     if race.same:
         count = len(race.plain.tokens)
-        return f"identical, {count:,} token" + ("s" if count != 1 else "")
+        return f"identical, {count:,} token{_s(count)}"
     return f"not identical: the first {race.agreed:,} tokens are the same, then the texts part"
 
 
@@ -115,21 +115,24 @@ def lap_line(lap: Lap) -> str:
     if rate is None:
         return "not run yet"
     count, passes = len(lap.tokens), len(lap.rounds)
-    line = (
-        f"{count:,} token{'s' if count != 1 else ''} in {passes:,} pass{'es' if passes != 1 else ''}, {rate:.1f} tok/s"
-    )
-    return line if lap.acceptance is None else f"{line}, {lap.acceptance:.0%} of drafts held".replace("%", " %")
+    line = f"{count:,} token{_s(count)} in {passes:,} pass{'es' if passes != 1 else ''}, {rate_text(rate)}"
+    held = lap.acceptance
+    return line if held is None else f"{line}, {100 * held:.0f} % of drafts held"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def terms(race: Race) -> str:
     """What both laps had in common, and how they were run, in one paragraph."""
     s = race.sampling
     parts = [f"temperature {s.temperature:g}"]
-    parts += [
-        f"{name} {value:g}" for name, value, off in (("top-p", s.top_p, 1), ("min-p", s.min_p, 0)) if value != off
-    ]
-    parts += [f"top-k {s.top_k}"] if s.top_k else []
-    parts += [f"seed {s.seed}"]
+    if s.temperature > 0:
+        parts += [f"top-p {s.top_p:g}"] if s.top_p < 1 else []
+        parts += [f"top-k {s.top_k}"] if s.top_k else []
+        parts += [f"min-p {s.min_p:g}"] if s.min_p else []
+        parts += [f"seed {s.seed}"]
     words = (
         f"{race.model}; {', '.join(parts)}; drafters: {', '.join(map(drafter_title, race.drafted.drafters))}. "
         "Run one after the other on one machine, plain first; the prompt was read before. Time is that of decoding."

@@ -13,8 +13,8 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Signal
 
 from desktop.conversation import Conversation, EngineState
-from desktop.engine_client import EngineClient
 from desktop.race.result import Lap, Race
+from desktop.sidebar.live_sidebar import model_title
 from mlx_spec.events import (
     DrafterSettings,
     Event,
@@ -44,16 +44,16 @@ class Runner(QObject):
     done = Signal(object)  # the Race
     failed = Signal(str)  # in words; "" where the person stopped it
 
-    def __init__(self, client: EngineClient, conversation: Conversation, parent: QObject | None = None) -> None:
+    def __init__(self, conversation: Conversation, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._client, self._conversation = client, conversation
+        self._client, self._conversation = conversation.client, conversation
         self._numbers = itertools.count(FIRST_REQUEST)
         self._request: int | None = None
         self._lap = -1
-        self._race: Race | None = None
+        self.race: Race | None = None  # the last one, or the one that runs
         self._stopped = False
         conversation.state_changed.connect(self._state_changed)
-        client.died.connect(self._died)
+        self._client.died.connect(self._died)
 
     @property
     def running(self) -> bool:
@@ -67,10 +67,10 @@ class Runner(QObject):
         if info is not None and not names:
             raise Problem("No drafter that can race is switched on.", "Tick one in the Settings menu.")
         self._conversation.hold("Racing")
-        assert info is not None and sampling.seed is not None
-        self._race = Race(
+        assert info is not None
+        self.race = Race(
             tuple(messages),
-            info.model,
+            model_title(info.model),
             sampling,
             Lap("Plain"),
             Lap("With drafts", names),
@@ -88,22 +88,22 @@ class Runner(QObject):
             self._client.send(Stop(self._request))
 
     def _run(self, lap: int) -> None:
-        assert self._race is not None
+        assert self.race is not None
         self._lap, self._request = lap, next(self._numbers)
-        sampling, drafters = self._race.sampling, replace(self._settings, names=())
+        sampling, drafters = self.race.sampling, replace(self._settings, names=())
         if lap < 0:
             sampling = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens or WARM_TOKENS))
         elif lap == DRAFTED:
             drafters = self._settings
         if lap >= 0:
             self.begun.emit(lap)
-        self._client.send(Generate(self._request, self._race.messages, sampling, drafters, None))
+        self._client.send(Generate(self._request, self.race.messages, sampling, drafters, None))
 
     def _take(self, event: Event) -> bool:
         """Whether an event belongs to the race, which then has taken it."""
         if self._request is None or getattr(event, "request", None) != self._request:
             return False
-        race = self._race
+        race = self.race
         assert race is not None
         lap = (race.plain, race.drafted)[max(0, self._lap)]
         if isinstance(event, PromptProgress):

@@ -4,16 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QRectF, QSize
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from desktop.theme import colors_of, drafter_order, drafter_style
+from desktop.theme import Colors, colors_of, drafter_order, drafter_style
 from desktop.tokens.chips import PAD, paint_chip
 from desktop.tokens.pieces import Fate, Token
 
 GAP, ROW_GAP = 14.0, 4.0
 TIMES = "■ draft  ▒ check  ▨ rest"  # of the bars, as in the sidebar
+
+
+def drafters_of(names: Sequence[str]) -> list[tuple[Token, bool]]:
+    """A sample of each drafter and one of the model's own; none of them is being checked."""
+    samples = [Token(drafter_style(n, False).title, Fate.HELD, n) for n in names]
+    return [(token, False) for token in (*samples, Token("the model's own", Fate.OWN))]
+
+
+def places(samples: Sequence[tuple[Token, bool]], metrics: QFontMetricsF, width: float) -> list[QRectF]:
+    """Where the samples stand, in as many lines as they need."""
+    height = metrics.height() + 6
+    x, y, found = 0.0, 0.0, []
+    for token, _ in samples:
+        wide = metrics.horizontalAdvance(token.text) + 2 * PAD
+        if x and x + wide > width:
+            x, y = 0.0, y + height + ROW_GAP
+        found.append(QRectF(x, y, wide, height))
+        x += wide + GAP
+    return found
+
+
+def paint_legend(
+    painter: QPainter | None, names: Sequence[str], colors: Colors, font: QFont, at: QPointF, width: float
+) -> float:
+    """Paint the drafters' samples from `at` on, or only measure without a painter; the height."""
+    samples, metrics = drafters_of(names), QFontMetricsF(font)
+    rects = places(samples, metrics, width)
+    if painter is not None:
+        painter.setFont(font)
+        for rect, (token, waiting) in zip(rects, samples, strict=True):
+            paint_chip(painter, rect.translated(at), token, colors, metrics, waiting)
+    return rects[-1].bottom()
 
 
 class Legend(QWidget):
@@ -28,8 +60,7 @@ class Legend(QWidget):
     def set_drafters(self, names: Sequence[str]) -> None:
         """Show these drafters, in the order in which they are shown everywhere."""
         ordered = drafter_order(tuple(names))
-        samples = [(Token(drafter_style(n, False).title, Fate.HELD, n), False) for n in ordered]
-        samples.append((Token("the model's own", Fate.OWN), False))
+        samples = drafters_of(ordered)
         if ordered:
             samples.append((Token("rejected", Fate.REJECTED, ordered[0]), False))
             samples.append((Token("fell with it", Fate.FELL, ordered[0]), False))
@@ -52,16 +83,7 @@ class Legend(QWidget):
         return font
 
     def _places(self) -> list[QRectF]:
-        metrics = self._metrics()
-        height = metrics.height() + 6
-        x, y, found = 0.0, 0.0, []
-        for token, _ in self._samples:
-            wide = metrics.horizontalAdvance(token.text) + 2 * PAD
-            if x and x + wide > self.width():
-                x, y = 0.0, y + height + ROW_GAP
-            found.append(QRectF(x, y, wide, height))
-            x += wide + GAP
-        return found
+        return places(self._samples, self._metrics(), self.width())
 
     def _fit(self) -> None:
         self.setFixedHeight(round(self._places()[-1].bottom()))

@@ -35,7 +35,6 @@ class TokensOpener(QObject):
         asked = self._store.message(row.parent_id) if row.parent_id is not None else None
         self.window.show_reply(row, self._rounds_of(row.id), asked.text if asked else "")
         self.window.show()
-        self.window.raise_()
         self.window.activateWindow()
 
     def _rounds_of(self, message_id: int) -> list[Round]:

@@ -21,11 +21,11 @@ class Player(QWidget):
 
     moved = Signal(float)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, steps: bool = True) -> None:
         super().__init__(parent)
         self.total = 0.0
         self.at = 0.0
-        # What a step leads to; without them there are no step buttons.
+        # What a step leads to.
         self.step_back: Callable[[float], float] = lambda seconds: seconds
         self.step_on: Callable[[float], float] = lambda seconds: seconds
         self._last = 0.0
@@ -50,6 +50,8 @@ class Player(QWidget):
         self.words.setTextFormat(Qt.TextFormat.PlainText)
         self.words.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self.words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        for button in (self.back_button, self.on_button):
+            button.setVisible(steps)
         across = QHBoxLayout(self)
         across.setContentsMargins(0, 0, 0, 0)
         for widget in (self.play_button, self.back_button, self.on_button):

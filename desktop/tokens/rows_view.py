@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QBrush,
     QColor,
     QFont,
     QFontMetricsF,
@@ -298,7 +299,7 @@ class RowsView(QAbstractScrollArea):
             x += self._figures + BAR
             painter.drawText(QRectF(x, top, self._time + MARGIN, self._line), right, seconds_text(r.total_s))
 
-    def _paint_bar(self, painter: QPainter, r: Round, top: float, brushes: Sequence[object], track: QColor) -> None:
+    def _paint_bar(self, painter: QPainter, r: Round, top: float, brushes: Sequence[QBrush], track: QColor) -> None:
         """Draft, check and rest of the round, as long as it took against the longest one."""
         x = self._left + self._room + self._figures
         y = round(top + (self._line - BAR_HEIGHT) / 2)
@@ -308,5 +309,5 @@ class RowsView(QAbstractScrollArea):
         rest = max(0.0, r.total_s - r.draft_s - r.verify_s)
         for part, brush in zip((r.draft_s, r.verify_s, rest), brushes, strict=True):
             wide = min(part / self._longest, 1.0) * BAR
-            painter.fillRect(QRectF(x, y, wide, BAR_HEIGHT), brush)  # type: ignore[call-overload]
+            painter.fillRect(QRectF(x, y, wide, BAR_HEIGHT), brush)
             x += wide
