@@ -262,10 +262,10 @@ def _fill(network: mtp.Network, tensors: Mapping[str, mx.array], folder: Path, q
     with _refused(folder):
         nn.quantize(network, class_predicate=how)
     expected = dict(tree_flatten(network.parameters()))
-    for name in sorted(set(expected) - set(tensors)):
-        raise Problem(f"The MTP head in {folder} is incomplete: {_theirs(name, qwen)} is missing.", AGAIN)
     for name in sorted(set(tensors) - set(expected)):
         raise Problem(f"The MTP head in {folder} has a tensor that is not known: {_theirs(name, qwen)}.", OTHER)
+    for name in sorted(set(expected) - set(tensors)):
+        raise Problem(f"The MTP head in {folder} is incomplete: {_theirs(name, qwen)} is missing.", AGAIN)
     for name, value in expected.items():
         if tensors[name].shape != value.shape:
             raise Problem(

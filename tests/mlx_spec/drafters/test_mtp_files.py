@@ -264,6 +264,9 @@ def test_what_is_not_this_models_is_refused(tmp_path: Path) -> None:
     name, whole = "qwen3_5", published.raw("qwen3_5")
     more = {**whole, "layers.0.self_attn.sinks": mx.zeros((4,))}
     assert "not known: layers.0.self_attn.sinks" in refusal(published.head(tmp_path / "more", name, more), name)
+    other = dict(whole)  # packed in a way that is not read
+    other["layers.0.mlp.up_proj.qweight"] = other.pop("layers.0.mlp.up_proj.weight")
+    assert "not known: layers.0.mlp.up_proj.qweight" in refusal(published.head(tmp_path / "packed", name, other), name)
     assert "has experts" in refusal(published.head(tmp_path / "moe", "qwen3_5_moe"), name)
     assert "no MTP head for this model" in refusal(sidecar(tmp_path / "glm", {"x": mx.zeros((1,))}), name)
     pre = published.head(tmp_path / "pre", name, mtp_hidden_state_mode="pre_norm")
