@@ -41,7 +41,7 @@ from .eagle_files import (
 IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t")  # ends of names; the mapping is read apart
 TABLES = ("predecessor_codebook", "successor_codebook", "markov_w1")  # stored with and without `.weight`
 TABLE = "candidate_selector.predecessor_codebook"
-OFFSET_NORMS = ("qwen3_5", "qwen3_next", "gemma")  # kinds of model whose norms have one added to their weights
+OTHERS = ("qwen3_5", "qwen35", "qwen3_next", "gemma")  # kinds whose norms have one added to their weights, and more
 KINDS = ("dflash", "dspark", "dflash2")
 GEMMA4 = 262144  # tokens; the authors' drafters for it do not say which token is their mask
 GEMMA4_MASK = 4
@@ -76,10 +76,8 @@ def read(folder: Path, *, layers: int, hidden: int, vocabulary: int) -> Loaded:
     if "fc.weight" not in names or "hidden_norm.weight" not in names:
         missing = "fc.weight" if "fc.weight" not in names else "hidden_norm.weight"
         raise Problem(f"The drafter in {folder} is no DFlash drafter: it has no {missing}.", OTHER)
-    if str(config.get("model_type", "")).startswith(OFFSET_NORMS):
-        raise Problem(
-            f"The drafter in {folder} has layers of the kind {config['model_type']}, which are not known here.", OTHER
-        )
+    if other := _other_layers(config):
+        raise Problem(f"The drafter in {folder} has layers of the kind {other}, which are not known here.", OTHER)
     check_vocabulary(config, vocabulary, folder)
     embedding = own_embedding(names, vocabulary, folder)
     with senseless(folder):
@@ -119,6 +117,15 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
 def _own(name: str) -> str:
     name = name.removeprefix("model.")
     return f"{name}.weight" if name.endswith(TABLES) else name
+
+
+def _other_layers(config: Mapping[str, Any]) -> str:
+    """What the layers are called if they are not Qwen 3's. Those of a `DFlashDraftModel` are, whatever its target."""
+    named = [str(n) for n in config.get("architectures", ())]
+    if any(n.startswith("DFlash") for n in named):
+        return ""
+    kinds = [*named, str(config.get("model_type", ""))]
+    return next((k for k in kinds if k.lower().startswith(OTHERS)), "")
 
 
 def _check_layers(config: Mapping[str, Any], layers: int, folder: Path) -> None:

@@ -209,7 +209,11 @@ def test_a_network_that_is_not_known_is_refused(tmp_path: Path) -> None:
     assert "not known here: layer_fusion_weights" in refusal(tmp_path, {**weights, **more}, settings)
     sinks = {"layers.0.self_attn.attention_sink_bias": np.zeros(4)}
     assert "attention_sink_bias" in refusal(tmp_path, {**weights, **sinks}, settings)
-    assert "of the kind gemma4_text" in refusal(tmp_path, weights, {**settings, "model_type": "gemma4_text"})
+    for name in ("Gemma4DSparkModel", "Qwen35DSparkModel"):
+        other = published.config("dspark", architectures=[name])
+        assert f"of the kind {name}" in refusal(tmp_path, weights_of("dspark"), other)
+    # The authors' own class has one kind of layers for all targets.
+    assert read(published.make(tmp_path, "dflash", model_type="gemma4_text")).net.shape.layers == 2
     assert "no DFlash drafter: it has no fc.weight" in refusal(tmp_path, {"norm.weight": np.zeros(4)}, settings)
     gate = {"markov_head.gate_proj.weight": np.zeros((RANK, WIDTH + RANK))}
     assert "gate_proj" in refusal(tmp_path, {**weights_of("dspark"), **gate}, published.config("dspark"))
