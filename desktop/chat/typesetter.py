@@ -25,6 +25,7 @@ from PySide6.QtGui import (
 
 from desktop.chat.align import align, positions, utf16_length
 from desktop.chat.blocks import LONGEST, Block, Splitter, is_hostile, read_fence
+from desktop.chat.highlight import ink_of, language_of, scan
 from desktop.chat.render import CODE_BOTTOM, CODE_TOP, LINE_HEIGHT, clean, code_font, code_format, render, text_format
 from desktop.theme import Colors, drafter_style
 
@@ -56,6 +57,7 @@ class Panel:
     end: int
     language: str
     code: str
+    goes_on: bool = False  # the end of one that was cut for its length is its beginning
 
 
 @dataclass(slots=True)
@@ -332,7 +334,9 @@ class Typesetter:
         start, end = fence.start - shift, (fence.end - shift) if closed else len(source)
         body = source[start:end]
         places = self._place_code(cursor, body, closed)
-        self.panels.append(Panel(self._open_place, places[-1] if closed else -1, fence.language, body))
+        goes_on = kind == "code" and bool(self.panels)
+        language = self.panels[-1].language if goes_on else fence.language
+        self.panels.append(Panel(self._open_place, places[-1] if closed else -1, language, body, goes_on))
         return [places[0]] * start + places + [places[-1]] * (len(source) - end)
 
     def _place_code(self, cursor: QTextCursor, body: str, closed: bool) -> list[int]:
@@ -376,7 +380,7 @@ class Typesetter:
 
     def _formats(self, block: QTextBlock, ghosts: list[Rejected]) -> list[QTextLayout.FormatRange]:
         base, length = block.position(), block.length()
-        found = []
+        found = self._code_colors(block) if self.panels else []
         if self.show_drafts:
             for runs in (self.runs, self.open_runs):
                 k = bisect_right(runs, base, key=lambda r: r.end)
@@ -422,5 +426,24 @@ def _joined(blocks: list[Block]) -> list[Block]:
             found.append([])
             size = 0
         found[-1].append(block.source)
+    def _code_colors(self, block: QTextBlock) -> list[QTextLayout.FormatRange]:
+        """Colours of a line of code. What is open at its end is kept as the block's state for the next line."""
+        k = bisect_right(self.panels, block.position(), key=lambda p: p.start) - 1
+        panel = self.panels[k] if k >= 0 else None
+        if panel is None or 0 <= panel.end < block.position():
+            return []
+        language = language_of(panel.language)
+        if language is None:
+            return []
+        first = block.position() <= panel.start and not panel.goes_on
+        spans, state = scan(block.text(), 0 if first else max(0, block.previous().userState()), language)
+        block.setUserState(state)
+        return [_range(start, length, self._ink(kind)) for start, length, kind in spans]
+
+    def _ink(self, kind: int) -> QTextCharFormat:
+        look = QTextCharFormat()
+        look.setForeground(ink_of(kind, self.colors))
+        return look
+
         size += len(block.source)
     return [Block("".join(sources), "plain") for sources in found]

@@ -6,9 +6,10 @@ import random
 import time
 
 import pytest
-from PySide6.QtGui import QFont, QGuiApplication, QTextDocument
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QTextDocument, QTextFormat
 from pytestqt.qtbot import QtBot
 
+from desktop.chat.highlight import COMMENT, KEYWORD, STRING, ink_of
 from desktop.chat.typesetter import Rejected, Typesetter
 from desktop.theme import colors
 
@@ -155,3 +156,41 @@ def test_code_is_right_while_it_streams(qtbot: QtBot, cuts: list[str]) -> None:
     made.append([("```\nafter", None)])
     made.finish()
     assert made.document.toPlainText() == "Look:\na = 1\nb = 2\nafter"
+
+
+def code_words(typesetter: Typesetter, color: QColor) -> list[str]:
+    """The pieces of the text that are shown in a colour."""
+    found, block = [], typesetter.document.begin()
+    while block.isValid():
+        for piece in block.layout().formats():
+            if piece.format.foreground().color() == color:
+                found.append(block.text()[piece.start : piece.start + piece.length])
+        block = block.next()
+    return found
+
+
+def test_code_is_coloured_while_it_comes(qtbot: QtBot) -> None:
+    source = 'Look:\n\n```python\n"""a def\nreturn b"""\ndef ride(road):\n    return 1  # go\n```\n\ndef is no code\n'
+    whole, streamed = make(), make()
+    whole.append([(source, None)])
+    whole.finish()
+    for at in range(0, len(source), 3):
+        streamed.append([(source[at : at + 3], "model" if at % 2 else None)])
+    open_colors = code_words(streamed, ink_of(KEYWORD, streamed.colors))
+    streamed.finish()
+    for typesetter in (whole, streamed):
+        assert code_words(typesetter, ink_of(KEYWORD, typesetter.colors)) == ["def", "return"] == open_colors
+        assert code_words(typesetter, ink_of(STRING, typesetter.colors)) == ['"""a def', 'return b"""']
+        assert code_words(typesetter, ink_of(COMMENT, typesetter.colors)) == ["# go"]
+    formats = streamed.document.findBlock(streamed.panels[0].start).layout().formats()
+    tinted = [piece.format.hasProperty(QTextFormat.Property.BackgroundBrush.value) for piece in formats]
+    assert True in tinted  # the drafts' tints lie over it
+    assert False in tinted
+
+
+def test_a_fence_that_is_cut_for_its_length_goes_on_in_its_language(qtbot: QtBot) -> None:
+    typesetter = make()
+    typesetter.append([("```python\n" + "x = 1\n" * 4000 + "def last(): pass\n```\n", None)])
+    typesetter.finish()
+    assert len(typesetter.panels) > 1
+    assert "def" in code_words(typesetter, ink_of(KEYWORD, typesetter.colors))
