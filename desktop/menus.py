@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QSignalBlocker, Signal
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
@@ -27,6 +27,9 @@ from desktop.settings import (
 )
 from desktop.theme import drafter_order, drafter_title
 from mlx_spec.events import ModelInfo
+
+if TYPE_CHECKING:
+    from desktop.store import ChatRow
 
 Role = QAction.MenuRole
 Key = QKeySequence.StandardKey
@@ -115,10 +118,27 @@ class Menus(QObject):
         if self.quit.shortcut().isEmpty():  # some platforms have no standard key for it
             self.quit.setShortcut(QKeySequence("Ctrl+Q"))
         self.new_chat = make("New Chat", Key.New)
-        self.delete_chat = make("Delete Chat…", "Ctrl+Shift+Backspace")
+        self.new_incognito = make(
+            "New Incognito Chat", "Ctrl+Shift+N", "Kept in memory only, and gone when the app ends"
+        )
+        self.export_chat = make("Export Chat…", "Ctrl+Shift+E", "As Markdown, HTML with its colours, or complete JSON")
+        self.export_all = make("Export All…", tip="All chats in one file, incognito ones left out")
+        self.import_chats = make(
+            "Import…", tip="Chats of Outrider, ChatGPT or LM Studio; files can be dropped on the list"
+        )
+        self.rename_chat = make("Rename", "F2", "Type another title in its place")
+        self.pin_chat = make("Pin", "Ctrl+Alt+P", "Keep it on top of the list")
+        self.new_folder = make("New Folder", tip="An empty folder in the list of chats")
+        self.duplicate_chat = make("Duplicate", "Ctrl+Shift+K", "A copy with all its branches")
+        self.delete_chat = make("Delete Chat", "Ctrl+Shift+Backspace", "It can be brought back for thirty days")
+        self.deleted_chats = make("Recently Deleted…", tip="Bring chats back, or delete them for good")
+        self.find = make("Find in Chats", Key.Find, "Search titles and text")
+        self.find_next = make("Find Next", "Ctrl+G", "The next place in the open chat")
+        self.find_previous = make("Find Previous", "Ctrl+Shift+G", "The place before, in the open chat")
         self.close_window = make("Close Window", "Ctrl+W")
         self.stop = make("Stop", "Ctrl+.", "Stop the reply; what came stays")
         self.regenerate = make("Regenerate Reply", "Ctrl+R", "Answer the last question again")
+        self.race = make("Race…", "Ctrl+Shift+P", "One prompt plain and with drafts: the same text, two clocks")
         self.choose_model = make("Choose Model…", "Ctrl+Shift+M", "Pick the model and its draft model")
         self.restart = make("Restart Engine", tip="End the engine process and start it again; chats are kept")
         self.sampling = make("Sampling…", tip="Temperature, top-p, penalties, seed, stop strings")
@@ -138,7 +158,6 @@ class Menus(QObject):
         )
         self.show_rejected = self._tick(
             "Rejected Drafts", SHOW_REJECTED, "Ctrl+Shift+R", "Show struck through what did not hold"
-        self.race = make("Race…", "Ctrl+Shift+P", "One prompt plain and with drafts: the same text, two clocks")
         )
         self.tokens = make("Tokens of the Reply…", "Ctrl+Shift+T", "The last reply pass by pass, and a replay of it")
         self.show_sidebar = self._tick("Sidebar", SHOW_SIDEBAR, "Ctrl+Alt+S", "Rates, drafters and rounds")
@@ -186,8 +205,25 @@ class Menus(QObject):
         file_end: list[QAction | QMenu | None] = [None, self.quit] if self._mac else []
         help_end: list[QAction | QMenu | None] = [None, self.about] if self._mac else []
         self.settings_menu = self._menu("Settings", [])
+        self.move_menu = self._menu("Move to Folder", [])
         menus = [
-            self._menu("File", [self.new_chat, None, self.delete_chat, None, self.close_window, *file_end]),
+            self._menu(
+                "File",
+                [
+                    self.new_chat,
+                    self.new_incognito,
+                    self.new_folder,
+                    None,
+                    self.export_chat,
+                    self.export_all,
+                    self.import_chats,
+                    None,
+                    self.deleted_chats,
+                    None,
+                    self.close_window,
+                    *file_end,
+                ],
+            ),
             self._menu(
                 "Edit",
                 [
@@ -223,6 +259,10 @@ class Menus(QObject):
         self.rule_menu = self._menu(
             "Accept Rule", [self._choice(rules, text, RULE, value, tip) for value, text, tip in RULES]
         )
+
+    def _about_chat(self) -> list[QAction | QMenu | None]:
+        """What is done with the chat as a whole."""
+        return [self.rename_chat, self.pin_chat, self.move_menu, self.duplicate_chat, None, self.delete_chat]
 
     def _fill_settings_menu(self) -> None:
         menu = self.settings_menu
@@ -270,6 +310,21 @@ class Menus(QObject):
         action.setCheckable(True)
         action.toggled.connect(lambda on: self.drafter_toggled.emit(name, on))
         return action
+
+    def set_chats(self, picked: Sequence[ChatRow], found: bool) -> None:
+        """What can be done with these chats, the ones that are selected; `found`: a search is shown in the open one."""
+        incognito = any(chat.incognito for chat in picked)
+        pinned = bool(picked) and all(chat.pinned for chat in picked)
+        several = f" {len(picked):,} Chats" if len(picked) > 1 else ""
+        for action in (self.rename_chat, self.duplicate_chat, self.delete_chat, self.export_chat):
+            action.setEnabled(bool(picked))
+        self.pin_chat.setEnabled(bool(picked) and not incognito)
+        self.move_menu.setEnabled(bool(picked) and not incognito)
+        self.pin_chat.setText("Unpin" if pinned else "Pin")
+        self.delete_chat.setText(f"Delete{several or ' Chat'}")
+        self.export_chat.setText(f"Export{several or ' Chat'}…")
+        for action in (self.find_next, self.find_previous):
+            action.setEnabled(found)
 
     def set_generating(self, generating: bool, can_regenerate: bool = False) -> None:
         """Stop is for a running reply, regenerate for a finished one."""

@@ -12,26 +12,30 @@ from typing import Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QIcon, QPalette
-from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from desktop.chat.chat_list import ChatList
 from desktop.chat.composer import Composer
+from desktop.chat.hits import HitBar
+from desktop.chat.incognito_strip import IncognitoStrip
 from desktop.chat.transcript import Transcript
+from desktop.chat_desk import ChatDesk
 from desktop.color_scheme import apply_color_scheme, inherit_scheme
+from desktop.context import Full
 from desktop.conversation import Conversation, EngineState
 from desktop.dialogs.empty_state import EmptyState
 from desktop.dialogs.model_facts import assess
-from desktop.context import Full
 from desktop.dialogs.models import ModelsDialog
+from desktop.dialogs.notice_bar import NoticeBar
 from desktop.dialogs.problem_bar import ProblemBar
 from desktop.dialogs.settings import SettingsDialog
 from desktop.dialogs.texts import HelpDialog, about_box
 from desktop.menus import Menus
+from desktop.race.opener import RaceOpener
 from desktop.settings import (
     COLOR_SCHEME,
     CONTEXT,
     DRAFT_MODEL,
-from desktop.race.opener import RaceOpener
     DRAFTERS,
     MODEL,
     SHOW_DRAFTS,
@@ -62,13 +66,12 @@ class MainWindow(QMainWindow):
         self._settings = settings
         self._store = store
         self._chat: ChatRow | None = None
-        self._chats: list[ChatRow] = []
         self._last_reply: int | None = None
         self._failed: Failed | None = None
+        self._unsaid = ""  # an edited message that was put into the composer
         self._closing = False
         self.setWindowTitle("Outrider")
         self.setWindowIcon(QIcon(str(ICON)))
-        self._unsaid = ""  # an edited message that was put into the composer
         self.setMinimumSize(900, 600)
         self._build()
         self._typing = QTimer(self)
@@ -80,15 +83,38 @@ class MainWindow(QMainWindow):
         self._connect_conversation()
         self._restore()
 
+    @property
+    def conversation(self) -> Conversation:
+        """What happens in it."""
+        return self._conversation
+
+    @property
+    def settings(self) -> Settings:
+        """What is chosen."""
+        return self._settings
+
+    @property
+    def store(self) -> Store:
+        """What was said."""
+        return self._store
+
     # ----------------------------------------------------------------------------------------- building
 
     def _build(self) -> None:
         self.chat_list = ChatList()
         self.transcript = Transcript()
         self.transcript.rounds_provider = self._store.rounds
+        room = self._conversation.room
+        self.transcript.count = room.counter.count
+        room.counter.changed.connect(self.transcript.recount)
         self.empty = EmptyState()
         self.problems = ProblemBar()
+        self.notice = NoticeBar()
+        self.incognito = IncognitoStrip()
+        self.incognito.hide()
+        self.hit_bar = HitBar(self.transcript)
         self.composer = Composer()
+        self.composer.set_room(room)
         self.sidebar = LiveSidebar()
 
         self._pages = QStackedWidget()
@@ -99,14 +125,15 @@ class MainWindow(QMainWindow):
         middle.setAutoFillBackground(True)
         bar = QVBoxLayout()
         bar.setContentsMargins(12, 0, 12, 0)
+        bar.setSpacing(6)
         bar.addWidget(self.problems)
+        bar.addWidget(self.notice)
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.incognito)
+        column.addWidget(self.hit_bar)
         column.addWidget(self._pages, 1)
-        room = self._conversation.room
-        self.transcript.count = room.counter.count
-        room.counter.changed.connect(self.transcript.recount)
         column.addLayout(bar)
         column.addWidget(self.composer)
         middle.setMinimumWidth(360)
@@ -114,7 +141,6 @@ class MainWindow(QMainWindow):
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         for widget in (self.chat_list, middle, self.sidebar):
             self._splitter.addWidget(widget)
-        self.composer.set_room(room)
         for index, (stretch, can_collapse) in enumerate(((0, True), (1, False), (0, False))):
             self._splitter.setStretchFactor(index, stretch)
             self._splitter.setCollapsible(index, can_collapse)
@@ -122,16 +148,15 @@ class MainWindow(QMainWindow):
         self._splitter.setHandleWidth(1)
         self.setCentralWidget(self._splitter)
         self.menus = Menus(self.menuBar(), self._settings)
+        self.desk = ChatDesk(self)
         self.tokens = TokensOpener(self, self._conversation, self._store)
+        self.races = RaceOpener(self, self._conversation, self._settings)
 
     def _connect_widgets(self) -> None:
         talk = self._conversation
-        self.chat_list.opened.connect(talk.open_chat)
-        self.chat_list.new_requested.connect(self._new_chat)
-        self.chat_list.renamed.connect(talk.rename_chat)
-        self.chat_list.delete_requested.connect(self._ask_to_delete)
         self.composer.submitted.connect(self._send)
         self.composer.stop_requested.connect(talk.stop)
+        self.composer.stop_requested.connect(self.races.stop)
         self.composer.text_changed.connect(lambda _text: self._typing.start())
         self.empty.picked.connect(self._pick_sample)
         self.problems.dismissed.connect(self._forget_problem)
@@ -149,16 +174,14 @@ class MainWindow(QMainWindow):
         menus.sampling.triggered.connect(lambda: self.open_settings("Sampling"))
         menus.quit.triggered.connect(self.close)
         menus.close_window.triggered.connect(self.close)
-        menus.new_chat.triggered.connect(self._new_chat)
-        self.races = RaceOpener(self, self._conversation, self._settings)
-        menus.delete_chat.triggered.connect(lambda: self._ask_to_delete(self._chat.id if self._chat else None))
         menus.stop.triggered.connect(talk.stop)
         menus.regenerate.triggered.connect(self._regenerate)
         menus.choose_model.triggered.connect(self.choose_model)
         menus.restart.triggered.connect(talk.restart_engine)
-        self.composer.stop_requested.connect(self.races.stop)
         menus.help.triggered.connect(self._show_help)
         menus.tokens.triggered.connect(lambda: self.tokens.open(self._last_reply))
+        menus.race.triggered.connect(lambda: self.races.open())
+        menus.stop.triggered.connect(self.races.stop)
         menus.drafter_toggled.connect(talk.set_drafter)
 
     def _connect_conversation(self) -> None:
@@ -170,6 +193,8 @@ class MainWindow(QMainWindow):
         talk.prompt_progress.connect(self.transcript.set_progress)
         talk.reply_finished.connect(self._reply_finished)
         talk.problem.connect(self._problem)
+        talk.full.connect(self._full)
+        talk.unsent.connect(self._unsent)
         talk.state_changed.connect(self._state_changed)
         talk.model_loaded.connect(self._model_loaded)
         talk.memory_changed.connect(self.sidebar.set_memory)
@@ -180,8 +205,6 @@ class MainWindow(QMainWindow):
         for setting, restore in (
             (WINDOW_GEOMETRY, self.restoreGeometry),
             (WINDOW_STATE, self.restoreState),
-        menus.race.triggered.connect(lambda: self.races.open())
-        menus.stop.triggered.connect(self.races.stop)
             (SPLITTER, self._splitter.restoreState),
         ):
             saved = get(setting)
@@ -193,16 +216,13 @@ class MainWindow(QMainWindow):
         self.transcript.set_show_rejected(get(SHOW_REJECTED))
         self.sidebar.setVisible(get(SHOW_SIDEBAR))
         self.sidebar.set_drafters(self._settings.drafter_settings())
-        talk.full.connect(self._full)
-        talk.unsent.connect(self._unsent)
         if get(COLOR_SCHEME) != "system":
             apply_color_scheme(self, get(COLOR_SCHEME))
 
     # --------------------------------------------------------------------------------------------- chats
 
     def _chats_changed(self, chats: list[ChatRow]) -> None:
-        self._chats = chats
-        self.chat_list.set_chats(chats)
+        self.desk.set_chats(chats)
         if self._chat is not None:
             self.chat_list.select(self._chat.id)
             for chat in chats:
@@ -222,32 +242,16 @@ class MainWindow(QMainWindow):
         self.transcript.show_messages(rows)
         self._pages.setCurrentWidget(self.transcript if rows else self.empty)
         self.chat_list.select(chat.id)
+        self.incognito.setVisible(chat.incognito)
         self._show_title()
         self._update_menus()
-        self.composer.setFocus()
+        if not self.desk.keeps_focus():
+            self.composer.setFocus()
 
     def _show_title(self) -> None:
-        title = self._chat.title if self._chat else ""
-        self.setWindowTitle(title or "Outrider")
-
-    def _new_chat(self) -> None:
-        self._conversation.new_chat()
-        self.composer.setFocus()
-
-    def _ask_to_delete(self, chat_id: int | None) -> None:
-        chat = next((c for c in self._chats if c.id == chat_id), None)
-        if chat is None:
-            return
-        box = QMessageBox(self)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        inherit_scheme(box)
-        box.setIcon(QMessageBox.Icon.Warning)
-        box.setText(f"Delete the chat “{chat.title or 'New chat'}”?")
-        box.setInformativeText("It is gone for good.")
-        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton(QMessageBox.StandardButton.Cancel)
-        delete.clicked.connect(lambda: self._conversation.delete_chat(chat.id))
-        box.open()
+        title = (self._chat.title if self._chat else "") or "Outrider"
+        incognito = self._chat is not None and self._chat.incognito
+        self.setWindowTitle(f"{title} (incognito)" if incognito else title)
 
     def _save_typing(self) -> None:
         self._typing.stop()
@@ -268,16 +272,12 @@ class MainWindow(QMainWindow):
         self.problems.dismiss()
         try:
             self._conversation.send(text)
-        except Problem as problem:  # nothing that was typed is lost
-            self.composer.set_text(text)
-            self._problem(Failed(0, problem.message, problem.remedy))
-
         except Full as full:
             self.composer.set_text(text)
             self._full(full, self._send_without_oldest)
-    def _regenerate(self) -> None:
-        if self._last_reply is not None:
-            self._conversation.regenerate(self._last_reply)
+        except Problem as problem:  # nothing that was typed is lost
+            self.composer.set_text(text)
+            self._problem(Failed(0, problem.message, problem.remedy))
 
     def _send_without_oldest(self) -> None:
         if self._chat is not None:
@@ -359,7 +359,6 @@ class MainWindow(QMainWindow):
         self.menus.set_generating(
             state in RUNNING, can_regenerate=state is EngineState.IDLE and self._last_reply is not None
         )
-        self.menus.delete_chat.setEnabled(self._chat is not None)
         self.menus.tokens.setEnabled(self._last_reply is not None)
 
     def _model_loaded(self, info: ModelInfo) -> None:

@@ -34,6 +34,7 @@ from desktop.chat.align import align, positions
 from desktop.chat.render import CODE_TOP, recolor
 from desktop.chat.typesetter import Panel, Rejected, Typesetter
 from desktop.theme import colors_of, drafter_style, drafter_title
+from desktop.words import Term, places
 
 HOLD_S, FOLD_S, HURRY_S = 0.8, 0.4, 0.12  # a rejected draft stands, folds away, or makes room for a newer one
 VISIBLE = 3  # rejected drafts that stand in the line at a time
@@ -104,13 +105,14 @@ class DocumentView(QTextBrowser):
 
     def reset(self) -> None:
         """Start over with an empty document."""
-        drafts = self.typesetter.show_drafts
+        old = self.typesetter
         self._ghosts.clear()
         self._still = False
         self.typesetter.panels.clear()
         self.document().clear()
         self.typesetter = Typesetter(self.document(), self.document().defaultFont(), colors_of(self))
-        self.typesetter.show_drafts = drafts
+        self.typesetter.show_drafts, self.typesetter.hits = old.show_drafts, old.hits
+        self.typesetter.hit_now = old.hit_now
         for button in self._buttons:
             button.hide()
 
@@ -155,6 +157,18 @@ class DocumentView(QTextBrowser):
         """Whether accepted drafts are tinted and underlined."""
         if self.typesetter.show_drafts != shown:
             self.typesetter.show_drafts = shown
+            self.relay()
+
+    def places_of(self, wanted: list[Term]) -> list[tuple[int, int]]:
+        """Where terms stand in what is shown, as document positions."""
+        text = self.document().toRawText()
+        at = positions(text)
+        return [(at[start], at[end]) for start, end in places(text, wanted)]
+
+    def set_hits(self, hits: list[tuple[int, int]], now: int = -1) -> None:
+        """Mark what a search found, and which place of it is looked at."""
+        if (self.typesetter.hits, self.typesetter.hit_now) != (hits, now):
+            self.typesetter.hits, self.typesetter.hit_now = hits, now
             self.relay()
 
     def relay(self) -> None:

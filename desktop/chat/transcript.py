@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -127,6 +127,31 @@ class Transcript(QScrollArea):
         """The messages that are built, oldest first."""
         return list(self._views.values())
 
+    @property
+    def rows(self) -> list[MessageRow]:
+        """All messages, built or not, oldest first."""
+        return [*self._rows, *(view.row for view in self._views.values())]
+
+    def view_of(self, message_id: int) -> MessageView | None:
+        """A message's view, if it is built."""
+        return self._views.get(message_id)
+
+    def build_to(self, message_id: int) -> MessageView | None:
+        """A message's view; it and all after it are built for that. None if the message is not shown here."""
+        while message_id not in self._views and any(row.id == message_id for row in self._rows):
+            self.build_older()
+        return self._views.get(message_id)
+
+    def bring(self, view: MessageView, rect: QRect) -> None:
+        """Bring a piece of a message into sight, a third from the top; the end is not followed any more."""
+        self.lay_out()
+        top = view.view.viewport().mapTo(self._sheet, rect.topLeft()).y()
+        bar, high = self.verticalScrollBar(), self.viewport().height()
+        self._set_following(False)
+        if not bar.value() + 40 <= top <= bar.value() + high - rect.height() - 40:
+            bar.setValue(top - high // 3)
+        self._set_following(bar.maximum() - bar.value() <= 1)
+
     def show_messages(self, rows: Sequence[MessageRow]) -> None:
         """Show another chat, at its end; only its last messages are built now."""
         fresh = Sheet()
@@ -142,6 +167,7 @@ class Transcript(QScrollArea):
         self.setWidget(fresh)
         fresh.setAutoFillBackground(False)
         self.jump_to_end()
+        self.shown.emit()
 
     def add_message(self, row: MessageRow) -> None:
         """Add a message at the end. One's own message is always brought into sight."""
@@ -152,6 +178,7 @@ class Transcript(QScrollArea):
         if row.role == "user":
             self._set_following(True)
         self._keep_end()
+        self.built.emit([self._views[row.id]])
 
     def append_rounds(self, message_id: int, rounds: Sequence[Round]) -> None:
         """Add what the rounds of one frame wrote; a message that is not shown is left alone."""
@@ -173,6 +200,7 @@ class Transcript(QScrollArea):
         view = self._views.get(row.id)
         if view is not None:
             view.finish(row, stats)
+            self.changed.emit(row.id)
 
     def set_show_drafts(self, shown: bool) -> None:
         """Tint accepted drafts, or do not."""
@@ -196,6 +224,11 @@ class Transcript(QScrollArea):
         view.set_show_drafts(self._show_drafts)
         view.set_show_rejected(self._show_rejected)
         return view
+
+    def recount(self) -> None:
+        """Token counts may be known better now."""
+        for view in self._views.values():
+            view.recount()
 
     def _rounds(self, message_id: int) -> list[Round]:
         return self.rounds_provider(message_id) if self.rounds_provider is not None else []
@@ -225,11 +258,6 @@ class Transcript(QScrollArea):
         """Build some older messages above; what is in sight stays where it is. False if there were none."""
         if not self._rows:
             return False
-    def recount(self) -> None:
-        """Token counts may be known better now."""
-        for view in self._views.values():
-            view.recount()
-
         older, self._rows = self._rows[-MORE_BUILT:], self._rows[:-MORE_BUILT]
         anchor = next(iter(self._views.values()), None)
         before = anchor.y() if anchor is not None else 0
@@ -242,6 +270,7 @@ class Transcript(QScrollArea):
         if anchor is not None:
             bar = self.verticalScrollBar()
             bar.setValue(bar.value() + anchor.y() - before)
+        self.built.emit(made)
         return True
 
     def lay_out(self) -> None:

@@ -82,6 +82,8 @@ class Typesetter:
         self.panels: list[Panel] = []
         self.runs: list[Run] = []  # of closed blocks
         self.open_runs: list[Run] = []
+        self.hits: list[tuple[int, int]] = []  # document positions of what a search found, in order
+        self.hit_now = -1  # which of them is being looked at
         self._parts: list[str] = []
         self._spans: list[tuple[int, int, str]] = []  # of the open block, in the source
         self._length = 0  # of the source
@@ -400,7 +402,21 @@ class Typesetter:
             gap.setFontLetterSpacingType(QFont.SpacingType.AbsoluteSpacing)
             gap.setFontLetterSpacing(room)
             found.append(_range(place - 1 - base, 1, gap))
+        k = bisect_right(self.hits, base, key=lambda hit: hit[1])
+        while k < len(self.hits) and self.hits[k][0] < base + length:
+            first, last = max(self.hits[k][0] - base, 0), min(self.hits[k][1] - base, length - 1)
+            found.append(_range(first, max(0, last - first), self._hit_look(k == self.hit_now)))
+            k += 1
         return found
+
+    def _hit_look(self, now: bool) -> QTextCharFormat:
+        look = QTextCharFormat()
+        look.setBackground(self.colors.hit_now if now else self.colors.hit)
+        look.setForeground(self.colors.on_hit_now if now else self.colors.on_hit)
+        if now:
+            look.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
+            look.setUnderlineColor(self.colors.on_hit_now)
+        return look
 
     def _tint(self, drafter: str) -> QTextCharFormat:
         style = drafter_style(drafter, self.colors.dark)
@@ -410,22 +426,6 @@ class Typesetter:
         look.setUnderlineColor(style.ink)
         return look
 
-
-def _range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
-    made = QTextLayout.FormatRange()
-    made.start, made.length, made.format = start, length, look
-    return made
-
-
-def _joined(blocks: list[Block]) -> list[Block]:
-    """Many blocks as few plain ones."""
-    found: list[list[str]] = []
-    size = LONGEST
-    for block in blocks:
-        if size + len(block.source) > LONGEST:
-            found.append([])
-            size = 0
-        found[-1].append(block.source)
     def _code_colors(self, block: QTextBlock) -> list[QTextLayout.FormatRange]:
         """Colours of a line of code. What is open at its end is kept as the block's state for the next line."""
         k = bisect_right(self.panels, block.position(), key=lambda p: p.start) - 1
@@ -445,5 +445,21 @@ def _joined(blocks: list[Block]) -> list[Block]:
         look.setForeground(ink_of(kind, self.colors))
         return look
 
+
+def _range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    made = QTextLayout.FormatRange()
+    made.start, made.length, made.format = start, length, look
+    return made
+
+
+def _joined(blocks: list[Block]) -> list[Block]:
+    """Many blocks as few plain ones."""
+    found: list[list[str]] = []
+    size = LONGEST
+    for block in blocks:
+        if size + len(block.source) > LONGEST:
+            found.append([])
+            size = 0
+        found[-1].append(block.source)
         size += len(block.source)
     return [Block("".join(sources), "plain") for sources in found]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QMessageBox, QPushButton
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from desktop.conversation import Conversation, EngineState
@@ -196,21 +196,20 @@ def test_samples_fill_the_composer(open_window: Opener, qtbot: QtBot) -> None:
     until(qtbot, window, EngineState.IDLE)
 
 
-def test_deleting_asks_first(open_window: Opener, qtbot: QtBot) -> None:
+def test_deleting_can_be_taken_back(open_window: Opener, qtbot: QtBot) -> None:
     window = open_window()
     until(qtbot, window, EngineState.IDLE)
     say(window, "first")
     qtbot.waitUntil(lambda: len(texts(window)) == 2, timeout=WAIT_MS)
     until(qtbot, window, EngineState.IDLE)
     window.menus.delete_chat.trigger()
-    box = window.findChild(QMessageBox)
-    assert box is not None
-    assert "first" in box.text()
-    assert texts(window)
-    delete = next(b for b in box.buttons() if b.text() == "Delete")
-    delete.click()
+    assert window.notice.text() == "Chat deleted."
     assert texts(window) == []
     assert window._pages.currentWidget() is window.empty
+    window.notice.button.click()
+    assert texts(window)[0] == "first"
+    assert window._pages.currentWidget() is window.transcript
+    assert window.notice.text() == ""
 
 
 def test_view_switches(open_window: Opener, qtbot: QtBot) -> None:
