@@ -140,6 +140,10 @@ class Menus(QObject):
         self.regenerate = make("Regenerate Reply", "Ctrl+R", "Answer the last question again")
         self.race = make("Race…", "Ctrl+Shift+P", "One prompt plain and with drafts: the same text, two clocks")
         self.choose_model = make("Choose Model…", "Ctrl+Shift+M", "Pick the model and its draft model")
+        self.make_drafter = make(
+            "Make a Drafter for This Model…", tip="Train a small head that guesses this model's words, on this machine"
+        )
+        self.make_drafter.setEnabled(False)
         self.restart = make("Restart Engine", tip="End the engine process and start it again; chats are kept")
         self.sampling = make("Sampling…", tip="Temperature, top-p, penalties, seed, stop strings")
         self.help = make("How Drafting Works", Key.HelpContents, "What the colours and the figures mean")
@@ -246,7 +250,7 @@ class Menus(QObject):
                 [self.show_drafts, self.show_rejected, self.tokens, None, self.show_sidebar, None, appearance],
             ),
             self._menu("Chat", [*self._about_chat(), None, self.stop, self.regenerate, None, self.race]),
-            self._menu("Models", [self.choose_model, None, self.restart]),
+            self._menu("Models", [self.choose_model, self.make_drafter, None, self.restart]),
             self.settings_menu,
             self._menu("Help", [self.help, *help_end]),
         ]
@@ -280,6 +284,7 @@ class Menus(QObject):
     def set_model(self, info: ModelInfo) -> None:
         """Offer the drafters of this model; those that it cannot use are shown with the reason."""
         self._info = info
+        self.make_drafter.setEnabled(True)
         self.set_drafters(self._settings.get(DRAFTERS))
 
     def set_drafters(self, on: Sequence[str]) -> None:

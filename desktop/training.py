@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from desktop.engine_client import last_words
 from desktop.macos import Awake
 
 COMMAND = (sys.executable, "-m", "mlx_spec")
-PATIENCE_MS = 8_000  # for a step and a checkpoint, when the app is closed
+PATIENCE_S = 8.0  # for a step and a checkpoint, when the app is closed
 MOST_WORDS = 8_000  # characters of what is said on stderr
 
 
@@ -113,7 +114,13 @@ class Training(QObject):
             return
         process.blockSignals(True)
         process.terminate()
-        if not process.waitForFinished(PATIENCE_MS):
+        until, said = time.monotonic() + PATIENCE_S, self._unfinished
+        while process.state() is not QProcess.ProcessState.NotRunning and time.monotonic() < until:
+            if process.waitForReadyRead(50):
+                said += process.readAllStandardOutput().data()
+            if any(_kept(line) for line in said.split(b"\n")):
+                break  # what it does after that takes long and can be done again
+        if not process.waitForFinished(0):
             process.kill()
             process.waitForFinished(1_000)
         process.deleteLater()
@@ -171,6 +178,15 @@ class Training(QObject):
             self._awake.hold(False)
             process.deleteLater()
             self.failed.emit(f"The training could not be started: {process.errorString()}.")
+
+
+def _kept(line: bytes) -> bool:
+    """Whether a line says that all was learned and is on the disk."""
+    try:
+        said = json.loads(line)
+        return bool(said["stage"] == "measure" and said["share"] == 1.0)
+    except (ValueError, TypeError, KeyError):
+        return False
 
 
 def why(said: str, code: int, crashed: bool) -> str:

@@ -30,6 +30,7 @@ from desktop.dialogs.notice_bar import NoticeBar
 from desktop.dialogs.problem_bar import ProblemBar
 from desktop.dialogs.settings import SettingsDialog
 from desktop.dialogs.texts import HelpDialog, about_box
+from desktop.drafter_maker import DrafterMaker
 from desktop.menus import Menus
 from desktop.race.opener import RaceOpener
 from desktop.settings import (
@@ -150,6 +151,7 @@ class MainWindow(QMainWindow):
         self.menus = Menus(self.menuBar(), self._settings)
         self.desk = ChatDesk(self)
         self.tokens = TokensOpener(self, self._conversation, self._store)
+        self.maker = DrafterMaker(self, self._conversation, self.notice.tell)
         self.races = RaceOpener(self, self._conversation, self._settings)
 
     def _connect_widgets(self) -> None:
@@ -177,6 +179,7 @@ class MainWindow(QMainWindow):
         menus.stop.triggered.connect(talk.stop)
         menus.regenerate.triggered.connect(self._regenerate)
         menus.choose_model.triggered.connect(self.choose_model)
+        menus.make_drafter.triggered.connect(lambda: self.maker.open())
         menus.restart.triggered.connect(talk.restart_engine)
         menus.help.triggered.connect(self._show_help)
         menus.tokens.triggered.connect(lambda: self.tokens.open(self._last_reply))
@@ -432,5 +435,6 @@ class MainWindow(QMainWindow):
             self._settings.set(WINDOW_GEOMETRY, bytes(self.saveGeometry().data()))
             self._settings.set(WINDOW_STATE, bytes(self.saveState().data()))
             self._settings.set(SPLITTER, bytes(self._splitter.saveState().data()))
+            self.maker.close()
             self._conversation.close()
         event.accept()

@@ -228,3 +228,16 @@ def test_view_switches(open_window: Opener, qtbot: QtBot) -> None:
     window.menus.help.trigger()
     window.menus.about.trigger()
     until(qtbot, window, EngineState.IDLE)
+
+
+def test_a_drafter_is_made_of_the_model_that_is_loaded(open_window: Opener, qtbot: QtBot) -> None:
+    window = open_window()
+    assert not window.menus.make_drafter.isEnabled()
+    until(qtbot, window, EngineState.IDLE)
+    window.menus.make_drafter.trigger()
+    dialog = window.maker.dialog
+    assert dialog is not None
+    assert dialog.isVisible()
+    assert dialog.model_name.text() == "Tiny"
+    assert dialog.start_button.isEnabled()
+    qtbot.waitUntil(lambda: "no model" in dialog.status.text())  # the fake engine's is in no folder

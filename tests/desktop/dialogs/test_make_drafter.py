@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -242,7 +243,7 @@ def test_a_program_that_is_not_there(qtbot: QtBot) -> None:
 def test_closing_the_app_ends_it(
     desk: Desk, qtbot: QtBot, notes: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_module, "PATIENCE_MS", 300)
+    monkeypatch.setattr(training_module, "PATIENCE_S", 0.3)
     maker, dialog, _, told = desk
     for minutes in (7, 11):  # one listens, one has to be killed
         run_for(dialog, minutes)
@@ -253,6 +254,15 @@ def test_closing_the_app_ends_it(
         dialog.stopped()
     maker.close()
     assert told == []
+
+
+def test_closing_the_app_waits_for_the_checkpoint_and_no_longer(desk: Desk, qtbot: QtBot) -> None:
+    maker, dialog, _, _ = desk
+    run_for(dialog, 12)
+    qtbot.waitUntil(lambda: "going on" in dialog.status.text(), timeout=WAIT_MS)
+    began = time.monotonic()
+    maker.close()
+    assert time.monotonic() - began < 3  # the measuring would take a minute
 
 
 def test_only_one_runs(desk: Desk, qtbot: QtBot, notes: Callable[[], list[dict[str, Any]]], training: Training) -> None:

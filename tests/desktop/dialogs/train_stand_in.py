@@ -1,7 +1,8 @@
 """Stands in for `python -m mlx_spec`: says what a training says, in tenths of a second, without a model.
 
 The minutes that are asked for decide: 5 runs through, 6 goes on until it is stopped while it learns, 7 until it is
-stopped among the answers, 8 meets a problem, 9 dies, 10 says nonsense and ends, 11 does not listen to a stop.
+stopped among the answers, 8 meets a problem, 9 dies, 10 says nonsense and ends, 11 does not listen to a stop, 12
+measures for a minute once it was stopped while it learns.
 """
 
 from __future__ import annotations
@@ -65,9 +66,11 @@ def main() -> int:
         return 143
     say(stage="measure", share=0.0, note="held-out texts, before", minutes_left=3.9)
     say(stage="learn", share=0.25, note="step 20, loss 3.000", minutes_left=2.0)
-    if options.minutes == "6":
+    if options.minutes in ("6", "12"):
         go_on("learn")
     say(stage="measure", share=1.0, note="held-out texts, after", minutes_left=0.0)
+    if options.minutes == "12":
+        time.sleep(60)
     say(**result, minutes=4.9, bytes=9_000_000, stopped=stopped)
     return 0
 
