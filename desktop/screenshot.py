@@ -1,8 +1,9 @@
 """`python -m desktop.screenshot OUT_DIR`: pictures of the real window after a short real conversation.
 
 Opens the window without a display, with the real engine process and a store of its own (no chat of yours is read
-or written), holds two turns, and saves window-light.png and window-dark.png. `--engine MODULE:FUNCTION` names
-another engine, so that the command itself can be tried without a model.
+or written), holds two turns, and saves window-light.png and window-dark.png; with `--all` also the Tokens window in
+mid-replay, and a race, which it runs. `--engine MODULE:FUNCTION` names another engine, so that the command itself can
+be tried without a model.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication
+    from PySide6.QtWidgets import QApplication, QWidget
 
     from desktop.conversation import Conversation
     from desktop.window import MainWindow
@@ -42,15 +43,16 @@ def wait_until(app: QApplication, done: Callable[[], bool], seconds: float, what
         time.sleep(0.005)
 
 
-def grab(app: QApplication, window: MainWindow, scheme: str, path: Path) -> None:
-    """Save a picture of the window in a colour scheme."""
-    from desktop.color_scheme import apply_color_scheme
-
-    apply_color_scheme(window, scheme)
-    end = time.monotonic() + 0.6  # the chart and the transcript repaint on timers
+def settle(app: QApplication) -> None:
+    """Let what repaints on timers, the chart and the transcript, catch up."""
+    end = time.monotonic() + 0.6
     while time.monotonic() < end:
         app.processEvents()
         time.sleep(0.01)
+
+
+def grab(window: QWidget, path: Path) -> None:
+    """Save a picture of a window. Raises `OSError`."""
     if not window.grab().save(str(path)):
         raise OSError(f"{path} could not be written")
 
@@ -79,6 +81,21 @@ def converse(app: QApplication, conversation: Conversation) -> None:
         raise RuntimeError(failures[0])
 
 
+def more(app: QApplication, window: MainWindow, longest: int) -> dict[str, QWidget]:
+    """The Tokens window in the middle of its replay, and a race that was run. RuntimeError where it failed."""
+    window.menus.tokens.trigger()
+    tokens = window.tokens.window
+    race = window.races.open(PROMPTS[0])
+    race.longest.setValue(longest)
+    race.seed.setValue(7)
+    race.go.click()
+    wait_until(app, lambda: not window.races.runner.running, REPLY_S, "a race")
+    if tokens is None or race.race is None:
+        raise RuntimeError(race.status.text() or "The windows did not open.")
+    tokens.player.seek(tokens.player.total * 0.7)
+    return {"tokens": tokens, "race": race}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command. Returns 0, or 1 after saying on standard error what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m desktop.screenshot", description=__doc__.splitlines()[0])
@@ -86,6 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--model", default=MODEL, help="starter, a folder, a GGUF file or a hub id")
     parser.add_argument("--draft", default="", help="a draft model; none without it")
     parser.add_argument("--max-tokens", type=int, default=120, help="of each reply")
+    parser.add_argument("--all", action="store_true", help="the Tokens and Race windows, too")
     parser.add_argument("--size", default="1180x780", help="of the window, WIDTHxHEIGHT")
     parser.add_argument("--engine", default="mlx_spec.host:main", help="MODULE:FUNCTION of the engine process")
     options = parser.parse_args(arguments)
@@ -95,6 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     from PySide6.QtWidgets import QApplication
 
+    from desktop.color_scheme import apply_color_scheme
     from desktop.conversation import Conversation
     from desktop.engine_client import EngineClient
     from desktop.settings import DRAFT_MODEL, MAX_TOKENS, SEED, Settings
@@ -122,8 +141,14 @@ def main(arguments: list[str] | None = None) -> int:
         window.show()
         try:
             converse(app, conversation)
+            windows: dict[str, QWidget] = {"window": window}
+            if options.all:
+                windows |= more(app, window, options.max_tokens)
             for scheme in ("light", "dark"):
-                grab(app, window, scheme, options.out / f"window-{scheme}.png")
+                apply_color_scheme(window, scheme)
+                settle(app)
+                for name, shown in windows.items():
+                    grab(shown, options.out / f"{name}-{scheme}.png")
         except (RuntimeError, TimeoutError, OSError) as error:
             print(f"screenshot: {error}", file=sys.stderr)
             return 1

@@ -23,6 +23,9 @@ own. Struck through is a draft that did not hold; it is no part of the reply, an
 plain rate is measured: now and then a pass is run without drafts. A figure below 1 means that drafting costs more
 than it gains at the moment. Every row under the table is one pass: filled cells held, struck hollow cells did not,
 the round grey one is the model's own token.</p>
+<p><b>Token by token.</b> Point at a word, and it says who proposed it, how probable it was, what was rejected there.
+<i>Tokens</i> under a reply shows it pass by pass and replays it at its real pace. <i>Chat &gt; Race</i> writes the same
+answer plain and with drafts, one after the other, and puts both side by side.</p>
 <p><b>The accept rule.</b> With <i>match</i>, the same seed and settings give the same text with drafters on, off
 or switched midway. <i>Rejection</i> keeps the model's probabilities exactly, but the text depends on the
 drafts.</p>

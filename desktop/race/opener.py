@@ -11,7 +11,7 @@ from desktop.color_scheme import inherit_scheme
 from desktop.conversation import Conversation
 from desktop.race.race_window import RaceWindow
 from desktop.race.runner import Runner
-from desktop.settings import SYSTEM_PROMPT, Settings
+from desktop.settings import SEED, SYSTEM_PROMPT, Settings
 from mlx_spec.events import Message, Problem, Round
 
 
@@ -40,6 +40,9 @@ class RaceOpener(QObject):
     def _make(self) -> RaceWindow:
         window = self.window = RaceWindow(self._parent)
         inherit_scheme(window)
+        seed = self._settings.get(SEED)
+        if seed is not None:
+            window.seed.setValue(seed)
         window.start_requested.connect(self._start)
         runner = self.runner
         window.stop_requested.connect(runner.stop)
@@ -52,13 +55,13 @@ class RaceOpener(QObject):
 
     def _start(self, prompt: str, longest: int, seed: int) -> None:
         assert self.window is not None
-        get = self._settings
+        settings = self._settings
         messages = [Message("user", prompt)]
-        if system := get.get(SYSTEM_PROMPT).strip():
+        if system := settings.get(SYSTEM_PROMPT).strip():
             messages.insert(0, Message("system", system))
-        sampling = replace(get.sampling(), seed=seed, max_tokens=longest)
+        sampling = replace(settings.sampling(), seed=seed, max_tokens=longest)
         try:
-            self.runner.start(messages, sampling, get.drafter_settings())
+            self.runner.start(messages, sampling, settings.drafter_settings())
         except Problem as problem:
             self.window.refused(problem)
         else:

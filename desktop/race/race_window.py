@@ -34,6 +34,7 @@ from mlx_spec.events import Problem, PromptProgress
 SAMPLE = "Write a Python function that reads a CSV file and returns the mean of each column. Then write tests for it."
 LONGEST = 200  # tokens
 SEEDS = 2**31 - 1
+SIZE = QSize(940, 720)
 Saving = Callable[[Path, Race], None]
 
 
@@ -66,9 +67,9 @@ class RaceWindow(QDialog):
         self.go.setDefault(True)
         self.go.setToolTip("Plain first, then drafted: run at once, they would slow each other")
         self.go.clicked.connect(self._go)
-        self._state = QLabel()
-        self._state.setTextFormat(Qt.TextFormat.PlainText)
-        self._state.setMinimumWidth(1)
+        self.status = QLabel()
+        self.status.setTextFormat(Qt.TextFormat.PlainText)
+        self.status.setMinimumWidth(1)
         self.lanes = (Column("Plain"), Column("With drafts"))
         self.ratio = QLabel()
         font = QFont(self.ratio.font())
@@ -95,6 +96,7 @@ class RaceWindow(QDialog):
         QShortcut(QKeySequence("Ctrl+Return"), self, activated=self._go)  # type: ignore[call-overload]
         self._show_verdict()
         self._recolor()
+        self.resize(SIZE)  # unasked, Qt makes it two thirds of the screen at most
 
     def _button(self, text: str, tip: str, act: Callable[[], object]) -> QPushButton:
         button = QPushButton(text)
@@ -110,7 +112,7 @@ class RaceWindow(QDialog):
         controls = QHBoxLayout()
         for widget in (longest, self.longest, seed, self.seed):
             controls.addWidget(widget)
-        controls.addWidget(self._state, 1)
+        controls.addWidget(self.status, 1)
         controls.addWidget(self.go)
         lanes = QHBoxLayout()
         lanes.setSpacing(18)
@@ -134,14 +136,14 @@ class RaceWindow(QDialog):
         column.addLayout(foot)
 
     def sizeHint(self) -> QSize:
-        return QSize(940, 720)
+        return SIZE
 
     # ------------------------------------------------------------------------------------------- running
 
     def _go(self) -> None:
         if self._running:
             self.go.setEnabled(False)
-            self._state.setText("Stopping after this pass")
+            self.status.setText("Stopping after this pass")
             self.stop_requested.emit()
         elif self.prompt.toPlainText().strip():
             self.start_requested.emit(self.prompt.toPlainText(), self.longest.value(), self.seed.value())
@@ -153,16 +155,16 @@ class RaceWindow(QDialog):
         self._set_running(True)
         for lane in self.lanes:
             lane.clear()
-        self._state.setText("Reading the prompt, for neither's account")
+        self.status.setText("Reading the prompt, for neither's account")
         self._show_verdict()
 
     def reading(self, progress: PromptProgress) -> None:
         """How far the prompt is read."""
-        self._state.setText(f"Reading the prompt: {progress.done:,} of {progress.total:,} tokens")
+        self.status.setText(f"Reading the prompt: {progress.done:,} of {progress.total:,} tokens")
 
     def lap_begun(self, lap: int) -> None:
         """A lap begins, 0 plain and 1 drafted."""
-        self._state.setText(("Plain is running", "With drafts is running")[lap])
+        self.status.setText(("Plain is running", "With drafts is running")[lap])
         self.lanes[lap].say("running")
         if lap == 0:
             self.lanes[1].say("runs next")
@@ -171,7 +173,7 @@ class RaceWindow(QDialog):
         """Both laps are over: the verdict, then both side by side, each by its own clock."""
         self.race = race
         self._set_running(False)
-        self._state.setText("")
+        self.status.setText("")
         laps = (race.plain, race.drafted)
         slower = max(lap.seconds for lap in laps)
         for lane, lap in zip(self.lanes, laps, strict=True):
@@ -183,8 +185,8 @@ class RaceWindow(QDialog):
     def failed(self, words: str) -> None:
         """It came to nothing; what was written stays in sight."""
         self._set_running(False)
-        self._state.setText(words or "Stopped")
-        self._state.setToolTip(words)
+        self.status.setText(words or "Stopped")
+        self.status.setToolTip(words)
 
     def refused(self, problem: Problem) -> None:
         """It could not even begin."""
@@ -230,7 +232,7 @@ class RaceWindow(QDialog):
         parted = self.race is not None and not self.race.same
         for label, ink in (
             (self.terms, colors.muted),
-            (self._state, colors.muted),
+            (self.status, colors.muted),
             (self.same, colors.danger if parted else colors.text),
         ):
             palette = label.palette()
@@ -260,10 +262,10 @@ class RaceWindow(QDialog):
         try:
             write(Path(chosen), self.race)
         except OSError as error:
-            self._state.setText(f"{chosen} could not be written: {error.strerror or error}. Choose another place.")
+            self.status.setText(f"{chosen} could not be written: {error.strerror or error}. Choose another place.")
         else:
-            self._state.setText(f"Saved as {chosen}")
-        self._state.setToolTip(self._state.text())
+            self.status.setText(f"Saved as {chosen}")
+        self.status.setToolTip(self.status.text())
 
     def hideEvent(self, event: object) -> None:
         self.player.pause()

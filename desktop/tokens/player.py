@@ -43,6 +43,7 @@ class Player(QWidget):
         self.speed.setToolTip("How fast it is played, against its real pace")
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, STEPS)
+        self.slider.setMinimumWidth(100)
         self.slider.setAccessibleName("Place in the reply")
         self.slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.slider.valueChanged.connect(self._slid)

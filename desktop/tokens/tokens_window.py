@@ -22,6 +22,7 @@ from desktop.tokens.rows_view import RowsView
 from desktop.tokens.timeline import Timeline
 from mlx_spec.events import Finished, Round
 
+SIZE = QSize(860, 640)
 ASKED = 90  # characters of the question in the head
 
 
@@ -78,9 +79,10 @@ class TokensWindow(QDialog):
         ):
             QShortcut(QKeySequence(keys), self, activated=act)  # type: ignore[call-overload]
         self._recolor()
+        self.resize(SIZE)  # unasked, Qt makes it two thirds of the screen at most
 
     def sizeHint(self) -> QSize:
-        return QSize(860, 640)
+        return SIZE
 
     # ------------------------------------------------------------------------------------------- content
 

@@ -18,7 +18,7 @@ from desktop.race.opener import RaceOpener
 from desktop.race.race_window import RaceWindow
 from desktop.race.report import fenced, markdown
 from desktop.race.result import Lap, Race, lap_line, ratio_line, same_line, terms
-from desktop.settings import DRAFTERS, SYSTEM_PROMPT, Settings
+from desktop.settings import DRAFTERS, SEED, SYSTEM_PROMPT, Settings
 from desktop.store import Store
 from mlx_spec.events import Generate, Message, Problem, SamplingSettings
 from tests.desktop.race import engine
@@ -66,6 +66,11 @@ def run(qtbot: QtBot, opener: RaceOpener, prompt: str = "Tell me.") -> RaceWindo
     window.go.click()
     qtbot.waitUntil(lambda: not opener.runner.running, timeout=WAIT_MS)
     return window
+
+
+def test_a_seed_that_is_set_is_the_races_seed(opener: RaceOpener) -> None:
+    opener._settings.set(SEED, 41)
+    assert opener.open().seed.value() == 41
 
 
 def test_plain_then_drafted_and_the_same_text(qtbot: QtBot, opener: RaceOpener, asked: list[Generate]) -> None:
@@ -127,7 +132,7 @@ def test_texts_that_part_are_said_to_part(qtbot: QtBot, opener: RaceOpener) -> N
 def test_a_failure_is_said_and_the_next_race_runs(qtbot: QtBot, opener: RaceOpener) -> None:
     window = run(qtbot, opener, "fail")
     assert window.race is None
-    assert "not a number" in window._state.text()
+    assert "not a number" in window.status.text()
     assert not window.save_picture.isEnabled()
     assert run(qtbot, opener).race is not None
 
@@ -147,7 +152,7 @@ def test_stopping_frees_the_engine(qtbot: QtBot, opener: RaceOpener) -> None:
     qtbot.waitUntil(lambda: not opener.runner.running, timeout=WAIT_MS)
     assert talk.state is EngineState.IDLE
     assert window.race is None
-    assert window._state.text() == "Stopped"
+    assert window.status.text() == "Stopped"
 
 
 def test_another_model_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
@@ -157,7 +162,7 @@ def test_another_model_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
     qtbot.waitUntil(lambda: bool(window.lanes[0].text.toPlainText()), timeout=WAIT_MS)
     talk.load("Tiny")
     assert not opener.runner.running
-    assert "Another model" in window._state.text()
+    assert "Another model" in window.status.text()
     qtbot.waitUntil(lambda: talk.state is EngineState.IDLE, timeout=WAIT_MS)
 
 
@@ -171,7 +176,7 @@ def test_a_dead_engine_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
     process.kill()
     qtbot.waitUntil(lambda: not opener.runner.running, timeout=WAIT_MS)
     assert talk.state is EngineState.DEAD
-    assert "ended" in window._state.text()
+    assert "ended" in window.status.text()
 
 
 def test_closing_the_window_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
@@ -186,7 +191,7 @@ def test_without_a_drafter_there_is_no_race(qtbot: QtBot, opener: RaceOpener, as
     opener._settings.set(DRAFTERS, ("history",))
     window = run(qtbot, opener)
     assert asked == []
-    assert "No drafter" in window._state.text()
+    assert "No drafter" in window.status.text()
     assert opener.runner._conversation.state is EngineState.IDLE
 
 
@@ -248,5 +253,5 @@ def test_saving(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (tmp_path / "race.md").read_text("utf-8").startswith("# Race")
     picked(tmp_path / "nowhere" / "race.md")
     window.save_report.click()
-    assert "could not be written" in window._state.text()
-    assert "Choose another place" in window._state.text()
+    assert "could not be written" in window.status.text()
+    assert "Choose another place" in window.status.text()
