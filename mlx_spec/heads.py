@@ -18,7 +18,8 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from .anatomy import Anatomy, Taps, weight_bytes
-from .drafters import dflash_files, eagle1_files, eagle_files, medusa_files, mtp, mtp_files
+from .drafters import assistant_files, dflash_files, eagle1_files, eagle_files, medusa_files, mtp, mtp_files
+from .drafters.assistant import AssistantDrafter
 from .drafters.base import Drafter
 from .drafters.dflash import DFlash
 from .drafters.eagle import Eagle
@@ -125,7 +126,12 @@ def build_medusa(folder: Path, target: Target, anatomy: Anatomy) -> Medusa:
     return Medusa(loaded.heads, loaded.ids, target, anatomy)
 
 
-def build_mtp(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafter:
+def build_mtp(folder: Path, target: Target, anatomy: Anatomy) -> FeatureDrafter | AssistantDrafter:
+    if assistant_files.told_by(eagle_files.settings(folder)):
+        assistant = assistant_files.read(folder, target.model, anatomy, target.vocabulary)
+        drafter = AssistantDrafter(assistant, target, anatomy, mtp.arguments(target.model))
+        want(target, anatomy, drafter.taps)
+        return drafter
     network = mtp_files.read(folder, target.model, anatomy, target.vocabulary)
     head = mtp.MTP(network, anatomy, target.vocabulary)
     want(target, anatomy, head.taps)
@@ -146,7 +152,7 @@ def build_dflash(folder: Path, target: Target, anatomy: Anatomy) -> DFlash:
 TOLD_BY: dict[str, Callable[[dict[str, Any], Collection[str]], bool]] = {
     "medusa": lambda config, names: "medusa_num_heads" in config,
     "dflash": lambda config, names: dflash_files.told_by(config),
-    "mtp": mtp_files.told_by,
+    "mtp": lambda config, names: assistant_files.told_by(config) or mtp_files.told_by(config, names),
     "eagle": lambda config, names: eagle1_files.told_by(names),
 }
 BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,18 +120,18 @@ def read(folder: Path, model: nn.Module, anatomy: Anatomy, vocabulary: int) -> m
         for name in tensors:
             if name in raw and "norm" in name.split(".")[-2]:
                 tensors[name] = tensors[name].astype(mx.float32) + 1
-    with _refused(folder):
+    with refused(folder):
         tensors = _stacked(tensors) if qwen else _sanitized(tensors, model, module)
     experts = any(n.startswith("layer.mlp.switch_mlp.") for n in tensors)
     if qwen and experts and not getattr(mtp.arguments(model), "num_experts", 0):
         raise Problem(f"The MTP head in {folder} has experts, and this model has none.", OTHER)
-    with _refused(folder):
+    with refused(folder):
         network = mtp.fresh(model, anatomy, experts=experts)
     if "embed_tokens.weight" in tensors:
         network.embed_tokens = nn.Embedding(vocabulary, anatomy.width)
     if "lm_head.weight" in tensors:
         network.lm_head = nn.Linear(anatomy.width, vocabulary, bias=False)
-    _fill(network, tensors, folder, qwen)
+    fill(network, tensors, folder, partial(_theirs, qwen=qwen))
     _drop_copies(network, anatomy, vocabulary)
     mx.eval(network.parameters())
     network.eval()
@@ -154,7 +155,7 @@ def _tensors(
     def inner(name: str) -> str:
         return _inner(name, layers, qwen) or (name.removeprefix("model.") if split_off(config) else "")
 
-    with _refused(folder):
+    with refused(folder):
         for file in sorted(folder.glob("*.safetensors")):
             loaded: Any = mx.load(str(file), return_metadata=True)
             form = loaded[1].get("format") or ("mlx" if split_off(config) else "pt")
@@ -165,7 +166,7 @@ def _tensors(
                         raw.add(ours)
     index = folder / "model.safetensors.index.json"
     if index.exists():
-        with _refused(folder):
+        with refused(folder):
             listed = json.loads(index.read_text("utf-8"))["weight_map"]
             gone = sorted({listed[n] for n in listed if inner(n) and not (folder / listed[n]).exists()})
         if gone:
@@ -251,25 +252,25 @@ def _sanitized(tensors: Mapping[str, mx.array], model: nn.Module, module: str) -
     return {**{n: v for n, v in tensors.items() if not n.startswith("layer.")}, **ours}
 
 
-def _fill(network: mtp.Network, tensors: Mapping[str, mx.array], folder: Path, qwen: bool) -> None:
-    """Give the head its tensors, quantized as they are. Raises `Problem` if one is missing, unknown or of another
-    shape."""
+def fill(network: nn.Module, tensors: Mapping[str, mx.array], folder: Path, theirs: Callable[[str], str]) -> None:
+    """Give a head its tensors, quantized as they are. Raises `Problem` if one is missing, unknown or of another shape,
+    and names it as the makers do."""
 
     def how(path: str, module: nn.Module) -> Any:
         quantized = f"{path}.scales" in tensors and hasattr(module, "to_quantized")
         return infer_quant_config(path, module, tensors) if quantized else False
 
-    with _refused(folder):
+    with refused(folder):
         nn.quantize(network, class_predicate=how)
     expected = dict(tree_flatten(network.parameters()))
     for name in sorted(set(tensors) - set(expected)):
-        raise Problem(f"The MTP head in {folder} has a tensor that is not known: {_theirs(name, qwen)}.", OTHER)
+        raise Problem(f"The MTP head in {folder} has a tensor that is not known: {theirs(name)}.", OTHER)
     for name in sorted(set(expected) - set(tensors)):
-        raise Problem(f"The MTP head in {folder} is incomplete: {_theirs(name, qwen)} is missing.", AGAIN)
+        raise Problem(f"The MTP head in {folder} is incomplete: {theirs(name)} is missing.", AGAIN)
     for name, value in expected.items():
         if tensors[name].shape != value.shape:
             raise Problem(
-                f"The MTP head in {folder} does not fit: {_theirs(name, qwen)} is {list(tensors[name].shape)} and "
+                f"The MTP head in {folder} does not fit: {theirs(name)} is {list(tensors[name].shape)} and "
                 f"should be {list(value.shape)}.",
                 OTHER,
             )
@@ -294,7 +295,7 @@ def _same(a: mx.array, b: mx.array) -> bool:
 
 
 @contextmanager
-def _refused(folder: Path) -> Iterator[None]:
+def refused(folder: Path) -> Iterator[None]:
     """What cannot be read or makes no sense is a `Problem`."""
     try:
         yield
