@@ -91,7 +91,7 @@ def more(app: QApplication, window: MainWindow, longest: int) -> dict[str, QWidg
     race.go.click()
     wait_until(app, lambda: not window.races.runner.running, REPLY_S, "a race")
     if tokens is None or race.race is None:
-        raise RuntimeError(race.status.text() or "The windows did not open.")
+        raise RuntimeError(race.same.text() or "The windows did not open.")
     tokens.player.seek(tokens.player.total * 0.7)
     return {"tokens": tokens, "race": race}
 

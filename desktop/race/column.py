@@ -51,6 +51,9 @@ class Column(QWidget):
         self.text.setAccessibleName(f"{title}: text")
         self.text.setTabChangesFocus(True)
         self.text.document().setDocumentMargin(8)
+        option = self.text.document().defaultTextOption()
+        option.setTextDirection(Qt.LayoutDirection.LayoutDirectionAuto)
+        self.text.document().setDefaultTextOption(option)
 
         figures = QHBoxLayout()
         figures.addWidget(self.clock)

@@ -50,6 +50,7 @@ class RaceWindow(QDialog):
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint, True)
         self.race: Race | None = None
         self._running = False
+        self._bad = False  # what is said is a failure
         self.prompt = QPlainTextEdit(SAMPLE)
         self.prompt.setAccessibleName("Prompt of the race")
         self.prompt.setTabChangesFocus(True)
@@ -185,8 +186,11 @@ class RaceWindow(QDialog):
     def failed(self, words: str) -> None:
         """It came to nothing; what was written stays in sight."""
         self._set_running(False)
-        self.status.setText(words or "Stopped")
-        self.status.setToolTip(words)
+        self.status.setText("" if words else "Stopped")
+        if words:
+            self.same.setText(words)
+            self._bad = True
+            self._recolor()
 
     def refused(self, problem: Problem) -> None:
         """It could not even begin."""
@@ -207,7 +211,7 @@ class RaceWindow(QDialog):
             lane.show_at(seconds)
 
     def _show_verdict(self) -> None:
-        race = self.race
+        race, self._bad = self.race, False
         self.ratio.setText(ratio_line(race) if race is not None else "Same prompt, same seed, two ways")
         if race is None:
             self.same.setText("Plain: one token a pass. With drafts: drafters guess ahead, the model checks.")
@@ -229,7 +233,7 @@ class RaceWindow(QDialog):
 
     def _recolor(self) -> None:
         colors = colors_of(self)
-        parted = self.race is not None and not self.race.same
+        parted = self._bad or (self.race is not None and not self.race.same)
         for label, ink in (
             (self.terms, colors.muted),
             (self.status, colors.muted),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QFont, QKeySequence, QShortcut
 from PySide6.QtWidgets import QCheckBox, QDialog, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
@@ -22,6 +22,7 @@ from desktop.tokens.rows_view import RowsView
 from desktop.tokens.timeline import Timeline
 from mlx_spec.events import Finished, Round
 
+REFRESH_MS = 100
 SIZE = QSize(860, 640)
 ASKED = 90  # characters of the question in the head
 
@@ -36,6 +37,12 @@ class TokensWindow(QDialog):
         self.message_id: int | None = None
         self.timeline = Timeline()
         self._live = False
+        self._drafters: dict[str, None] = {}  # of this reply, in the order in which they came
+        self._pending: list[Round] = []
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(REFRESH_MS)
+        self._soon.timeout.connect(self.catch_up)
         self._asked = QLabel()
         self._asked.setTextFormat(Qt.TextFormat.PlainText)
         bold = QFont(self._asked.font())
@@ -91,6 +98,7 @@ class TokensWindow(QDialog):
         self.player.pause()
         self.message_id = row.id
         self.timeline = Timeline()
+        self._drafters, self._pending = {}, []
         self.rows.clear()
         first = next((line.strip() for line in asked.splitlines() if line.strip()), "")
         self._asked.setText(first if len(first) <= ASKED else first[: ASKED - 1].rstrip() + "…")
@@ -106,8 +114,17 @@ class TokensWindow(QDialog):
         self._tell(len(rounds))
 
     def add_rounds(self, message_id: int, rounds: Sequence[Round]) -> None:
-        """Rounds of a reply that is being written; those of another one are let be."""
+        """Rounds of a reply that is being written, shown within a tenth of a second; those of others are let be."""
         if message_id != self.message_id or not self._live or not rounds:
+            return
+        self._pending.extend(rounds)
+        if not self._soon.isActive():
+            self._soon.start()
+
+    def catch_up(self) -> None:
+        """Show what came and is not shown yet."""
+        rounds, self._pending = self._pending, []
+        if not rounds:
             return
         self._add(rounds)
         if self.follow.isChecked():
@@ -122,6 +139,7 @@ class TokensWindow(QDialog):
         """The reply is over. What is in sight stays."""
         if row.id != self.message_id:
             return
+        self.catch_up()
         self._live = False
         self.follow.hide()
         self._settle(row, finished or row.stats)
@@ -129,7 +147,8 @@ class TokensWindow(QDialog):
     def _add(self, rounds: Sequence[Round]) -> None:
         self.timeline.add(rounds)
         self.rows.add_rounds(rounds)
-        self.legend.set_drafters({r.drafter: None for r in self.timeline.rounds if r.drafter and r.drafted}.keys())  # type: ignore[arg-type]
+        self._drafters |= {r.drafter: None for r in rounds if r.drafter is not None and r.drafted}
+        self.legend.set_drafters(tuple(self._drafters))
 
     def _settle(self, row: MessageRow, stats: Finished | None) -> None:
         self._head(stats)

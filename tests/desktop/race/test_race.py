@@ -132,7 +132,7 @@ def test_texts_that_part_are_said_to_part(qtbot: QtBot, opener: RaceOpener) -> N
 def test_a_failure_is_said_and_the_next_race_runs(qtbot: QtBot, opener: RaceOpener) -> None:
     window = run(qtbot, opener, "fail")
     assert window.race is None
-    assert "not a number" in window.status.text()
+    assert "not a number" in window.same.text()
     assert not window.save_picture.isEnabled()
     assert run(qtbot, opener).race is not None
 
@@ -162,7 +162,7 @@ def test_another_model_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
     qtbot.waitUntil(lambda: bool(window.lanes[0].text.toPlainText()), timeout=WAIT_MS)
     talk.load("Tiny")
     assert not opener.runner.running
-    assert "Another model" in window.status.text()
+    assert "Another model" in window.same.text()
     qtbot.waitUntil(lambda: talk.state is EngineState.IDLE, timeout=WAIT_MS)
 
 
@@ -176,7 +176,7 @@ def test_a_dead_engine_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
     process.kill()
     qtbot.waitUntil(lambda: not opener.runner.running, timeout=WAIT_MS)
     assert talk.state is EngineState.DEAD
-    assert "ended" in window.status.text()
+    assert "ended" in window.same.text()
 
 
 def test_closing_the_window_ends_the_race(qtbot: QtBot, opener: RaceOpener) -> None:
@@ -191,7 +191,7 @@ def test_without_a_drafter_there_is_no_race(qtbot: QtBot, opener: RaceOpener, as
     opener._settings.set(DRAFTERS, ("history",))
     window = run(qtbot, opener)
     assert asked == []
-    assert "No drafter" in window.status.text()
+    assert "No drafter" in window.same.text()
     assert opener.runner._conversation.state is EngineState.IDLE
 
 

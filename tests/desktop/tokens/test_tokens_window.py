@@ -137,15 +137,19 @@ def test_a_reply_is_followed_while_it_is_written(window: TokensWindow) -> None:
     assert window.follow.isChecked()
     window.add_rounds(ROW.id, ROUNDS[3:6])
     window.add_rounds(99, ROUNDS[6:9])
+    window.catch_up()
     assert len(window.timeline.rounds) == 6
     assert window.player.at_end
     window.rows.picked.emit(2)  # looking back lets go of the end
     assert not window.follow.isChecked()
-    window.add_rounds(ROW.id, ROUNDS[6:])
+    window.add_rounds(ROW.id, ROUNDS[6:10])
+    window.catch_up()
     assert window.rows._moment.rounds == 2
     window.follow.setChecked(True)
     assert window.rows._moment is STILL
+    window.add_rounds(ROW.id, ROUNDS[10:])  # still to be shown when the reply ends
     window.finish(ROW, ROW.stats)
+    assert window.timeline.rounds == ROUNDS
     assert window.follow.isHidden()
     assert window.player.at_end
     assert window.player.total == pytest.approx(finished(ROUNDS).decode_s)
