@@ -31,6 +31,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolButton, QToolTip, QWidget
 
 from desktop.chat.align import align, positions
+from desktop.chat.formulas import em_of, held, mask, plain_text
+from desktop.chat.press import press
 from desktop.chat.render import CODE_TOP, recolor
 from desktop.chat.typesetter import Panel, Rejected, Typesetter
 from desktop.theme import colors_of, drafter_style, drafter_title
@@ -100,6 +102,11 @@ class DocumentView(QTextBrowser):
         self._still = False
         self.typesetter = Typesetter(document, font or self.font(), colors_of(self))
         document.documentLayout().documentSizeChanged.connect(self._fit)
+        self._setting = QTimer(self)  # formulas that came are laid out together
+        self._setting.setSingleShot(True)
+        self._setting.setInterval(TICK_MS)
+        self._setting.timeout.connect(self._set_formulas)
+        press().pressed.connect(self._formula_came)
 
     # ------------------------------------------------------------------------------------ content
 
@@ -170,6 +177,15 @@ class DocumentView(QTextBrowser):
         if (self.typesetter.hits, self.typesetter.hit_now) != (hits, now):
             self.typesetter.hits, self.typesetter.hit_now = hits, now
             self.relay()
+
+    def _formula_came(self) -> None:
+        if self.typesetter.formulas.waiting and not self._setting.isActive():
+            self._setting.start()
+
+    def _set_formulas(self) -> None:
+        if self.typesetter.formulas.came():
+            self.document().markContentsDirty(0, self.document().characterCount())
+            self.viewport().update()
 
     def relay(self) -> None:
         """Lay all marks anew."""
@@ -406,7 +422,9 @@ class DocumentView(QTextBrowser):
         """The character of the source that stands at a document position. Exact but for a slip at a mark."""
         source = self.typesetter.source
         if self._aligned[0] != source:
-            self._aligned = (source, align(source, self.document().toRawText()))
+            masked = mask(source, em_of(self.document().defaultFont()))
+            places = align(held(masked.text), self.document().toRawText())
+            self._aligned = (source, places if masked.back is None else [places[k] for k in masked.back])
         return max(0, bisect_right(self._aligned[1], place) - 1)
 
     def createMimeDataFromSelection(self) -> QMimeData:
@@ -417,8 +435,7 @@ class DocumentView(QTextBrowser):
             data.setText(self.typesetter.source)
             data.setData("text/markdown", self.typesetter.source.encode("utf-8", "replace"))
         else:
-            text = cursor.selection().toPlainText()
-            data.setText(text.replace("\ufffc", "").replace("\u200b", ""))
+            data.setText(plain_text(self.document(), cursor.selectionStart(), cursor.selectionEnd()))
         return data
 
     def loadResource(self, kind: int, name: QUrl | str) -> object:

@@ -17,6 +17,7 @@ from desktop.attachments import split
 from desktop.chat.chips import ChipRow
 from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
+from desktop.chat.formulas import plain_text
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
 from desktop.context import Tokens
@@ -367,7 +368,7 @@ class MessageView(QWidget):
 
     def copy_text(self) -> None:
         """Copy the message as plain text: what is read, without marks."""
-        plain = self.view.toPlainText().replace("\ufffc", "").replace("\u200b", "")
+        plain = plain_text(self.view.document())
         whole = self.is_user or self._length > SHOWN
         QGuiApplication.clipboard().setText(self.view.typesetter.source if whole else plain)
 

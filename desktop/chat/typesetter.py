@@ -20,11 +20,13 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextDocumentFragment,
+    QTextFormat,
     QTextLayout,
 )
 
 from desktop.chat.align import align, positions, utf16_length
 from desktop.chat.blocks import LONGEST, Block, Splitter, is_hostile, read_fence
+from desktop.chat.formulas import KIND, FormulaPainter, em_of, held, mask, set_formulas
 from desktop.chat.highlight import ink_of, language_of, scan
 from desktop.chat.render import CODE_BOTTOM, CODE_TOP, LINE_HEIGHT, clean, code_font, code_format, render, text_format
 from desktop.theme import Colors, drafter_style
@@ -96,6 +98,9 @@ class Typesetter:
         self._splitter = Splitter()
         self._scratch = QTextDocument()
         self._scratch.setDefaultFont(font)
+        self._em = em_of(font)
+        self.formulas = FormulaPainter(colors.text.name())
+        document.documentLayout().registerHandler(KIND, self.formulas)
         self._code = QTextCharFormat()
         self._code.setFont(code_font(font))
         document.setDefaultFont(font)
@@ -306,7 +311,10 @@ class Typesetter:
         self._shown = ""
 
     def _insert_markdown(self, cursor: QTextCursor, source: str) -> list[int]:
-        render(self._scratch, source, self.colors)
+        masked = mask(source, self._em)
+        render(self._scratch, masked.text, self.colors)
+        if masked.formulas:
+            set_formulas(self._scratch, masked.formulas)
         text = self._scratch.toRawText()
         start = self._open_place
         cursor.insertFragment(QTextDocumentFragment(self._scratch))
@@ -317,7 +325,10 @@ class Typesetter:
         if made.textList() is None:
             cursor.setPosition(start)
             cursor.setBlockFormat(made.blockFormat())
-        return [start + p for p in align(source, text)]
+        places = align(held(masked.text), text)
+        if masked.back is None:
+            return [start + p for p in places]
+        return [start + places[k] for k in masked.back]
 
     def _insert_plain(self, cursor: QTextCursor, source: str, at_end: bool = False) -> list[int]:
         cursor.movePosition(_Move.End)
@@ -352,7 +363,9 @@ class Typesetter:
             cursor.mergeBlockFormat(bottom)
         cursor.setPosition(self._open_place)
         top = QTextBlockFormat()
-        top.setTopMargin(CODE_TOP)
+        before = self.document.findBlock(self._open_place).previous()
+        follows = before.isValid() and before.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence.value)
+        top.setTopMargin(CODE_TOP + (CODE_BOTTOM if follows else 0))
         cursor.mergeBlockFormat(top)
         return positions(body, self._open_place)
 
@@ -371,6 +384,7 @@ class Typesetter:
 
         Inside an edit block the layout follows by itself; else mark the range dirty afterwards.
         """
+        self.formulas.ink = self.colors.text.name()
         last = self._end() if end is None else end
         if start > last:
             return
