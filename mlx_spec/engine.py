@@ -251,7 +251,7 @@ class Engine:
         used."""
         from . import heads
 
-        refused = {"eagle3": "no head was made for this model yet (mlx-spec train)"}
+        refused = dict(heads.NONE_YET)
         own, gone = heads.own(self.folder, self.target) if head is None else ({}, {})
         refused |= gone
         if head is None and not own and not any(f.is_dir() for f in folders):
@@ -261,7 +261,7 @@ class Engine:
                 raise Problem(
                     f"The drafter in {head} cannot be used: the parts of this model are not known.", "Leave it out."
                 )
-            return refused | dict.fromkeys(["eagle3", *own], "the model's parts are not known")
+            return refused | dict.fromkeys([*heads.NONE_YET, *own], "the model's parts are not known")
         found = {heads.kind(head): head} if head else own | heads.find(folders, self.anatomy)
         for kind, folder in found.items():
             try:

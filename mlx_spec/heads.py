@@ -163,6 +163,12 @@ BUILDERS: dict[str, Callable[[Path, Target, Anatomy], Drafter]] = {
     "mtp": build_mtp,
 }
 
+# Why there is none of a kind, where none was found.
+NONE_YET = dict.fromkeys(BUILDERS, "no head of this kind was found for this model (mlx-spec models drafters)") | {
+    "eagle3": "no head was made for this model yet (mlx-spec train)",
+    "medusa": "no heads were made for this model yet (mlx-spec train --kind medusa)",
+}
+
 
 def load(folder: Path, target: Target, anatomy: Anatomy, of: str = "") -> Drafter:
     """A drafter of the head in `folder`, one of kind `of` where that is known. Raises `Problem` with the reason if it
