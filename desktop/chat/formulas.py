@@ -32,7 +32,7 @@ from desktop.chat.press import Picture, press
 
 LONGEST = 1_200  # characters of a formula
 DEEPEST = 24  # braces in each other
-AHEAD = 200  # marks between the ends of a formula, at most
+AHEAD = 120  # marks between the ends of a formula, at most
 MANY = 300  # formulas in one block
 OBJECT = "\ufffc"
 KIND = QTextFormat.ObjectTypes.UserObject.value + 1
@@ -87,6 +87,7 @@ class Masked:
 def _find(source: str) -> Iterator[tuple[int, int, str, bool]]:
     """Where formulas stand: from, to, their LaTeX, and whether they stand for themselves."""
     marks = list(_MARK.finditer(source))
+    last = {mark[0]: n for n, mark in enumerate(marks)}
     k = 0
     while k < len(marks):
         opens, start = marks[k][0], marks[k].start()
@@ -95,7 +96,7 @@ def _find(source: str) -> Iterator[tuple[int, int, str, bool]]:
             same = next((n for n in range(k, min(k + AHEAD, len(marks))) if marks[n][0] == opens), -1)
             k = same + 1 if same >= 0 else k
             continue
-        if opens not in _CLOSES or (opens == "$" and not _may_open(source, start)):
+        if last.get(_CLOSES.get(opens, ""), -1) < k or (opens == "$" and not _may_open(source, start)):
             continue
         for n in range(k, min(k + AHEAD, len(marks))):
             mark, at = marks[n][0], marks[n].start()

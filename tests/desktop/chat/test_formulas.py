@@ -98,7 +98,7 @@ def test_what_is_not_tried(latex: str) -> None:
 def test_hostile_marks_take_no_time(source: str) -> None:
     started = time.perf_counter()
     mask(source * (20_000 // len(source)), 16.0)
-    assert time.perf_counter() - started < 1.0
+    assert time.perf_counter() - started < 2.0
 
 
 @pytest.fixture
