@@ -22,6 +22,7 @@ from .folder import read_json
 
 KINDS = ("mtp", "dflash", "eagle3", "eagle", "medusa", "model")  # that come as files; copying needs none
 VARIANTS = ("", "DFlash 2", "DSpark", "DFly", "Gemma assistant")
+NOT_READ = ("DFly", "Gemma assistant")  # known, but not read by mlx_spec
 SOURCES = ("listed", "memory", "ours")
 
 

@@ -42,6 +42,7 @@ ABOUT = (
     "this machine: for a third of the time the model answers questions of its own and of a list, for the rest the head "
     "learns to guess those answers. Your chats are not used, and the model stays as it is."
 )
+HINT = "More time, better guesses. It can be stopped, and goes on later. You can chat meanwhile; both take longer then."
 KINDS = (
     ("eagle3", "EAGLE-3: guesses better, word after word"),
     ("medusa", "Medusa: all words at once, costs less"),
@@ -139,7 +140,7 @@ class MakeDrafterDialog(QDialog):
         self._disk = MOST_DISK_GB
         self._running = False
         self.about = _label(ABOUT)
-        self.model_name = _label("")
+        self.model_name = _label("", wrap=False)
         self.kind = QComboBox()
         self.kind.setAccessibleName("Kind")
         for name, title in KINDS:
@@ -171,11 +172,11 @@ class MakeDrafterDialog(QDialog):
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.FieldsStayAtSizeHint)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         form.addRow("Model", self.model_name)
         form.addRow("Kind", self.kind)
         form.addRow("Time", self.minutes)
-        form.addRow("", _label("More time, better guesses. It can be stopped and goes on later.", small=True))
+        form.addRow("", _label(HINT, small=True))
         form.addRow("", self.again)
         buttons = QDialogButtonBox()
         self.start_button = buttons.addButton("Start", QDialogButtonBox.ButtonRole.ActionRole)
@@ -209,6 +210,7 @@ class MakeDrafterDialog(QDialog):
             self._say("")
         self._model = model
         self.model_name.setText(model_title(model) if model else "No model is loaded")
+        self.model_name.setToolTip(model)
         self.again.hide()
         self.again.setChecked(False)
         self.needs.setText("")
@@ -291,13 +293,14 @@ class MakeDrafterDialog(QDialog):
                 widget.deleteLater()
         heads_ = ("Guesses that hold", "Before", "Now")
         for column, head in enumerate(heads_):
-            self._grid.addWidget(_label(head, small=True, right=column > 0), 0, column)
+            self._grid.addWidget(_label(head, small=True, wrap=False, right=column > 0), 0, column)
         for row, (before, after) in enumerate(zip(made.before, made.after, strict=True), 1):
             what = "The next word piece" if row == 1 else f"The next {row}, all of them"
             for column, text in enumerate((what, f"{before:.0%}", f"{after:.0%}")):
-                self._grid.addWidget(_label(text, right=column > 0), row, column)
+                self._grid.addWidget(_label(text, wrap=False, right=column > 0), row, column)
         self.table.setAccessibleName(f"What {drafter_title(made.kind)} guesses right, before and after")
         self.table.show()
+        self.adjustSize()
 
     def _show_running(self, running: bool) -> None:
         self._running = running
@@ -323,13 +326,14 @@ def _minutes(minutes: float) -> str:
     return "less than a minute" if whole < 1 else f"{whole} minute{'' if whole == 1 else 's'}"
 
 
-def _label(text: str, small: bool = False, right: bool = False) -> QLabel:
+def _label(text: str, small: bool = False, wrap: bool = True, right: bool = False) -> QLabel:
     label = QLabel(text)
     label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(not right)
+    label.setWordWrap(wrap)
     if right:
         label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-    label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+    if wrap:
+        label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
     if small:
         shrink(label)
     return label

@@ -18,7 +18,7 @@ STROKES: dict[QTextCharFormat.UnderlineStyle, tuple[tuple[float, float], ...]] =
     Line.DotLine: ((0.1, 0.3), (0.4, 0.6), (0.7, 0.9)),
     Line.DashUnderline: ((0.0, 0.38), (0.62, 1.0)),
     Line.DashDotLine: ((0.0, 0.5), (0.72, 0.92)),
-    Line.DashDotDotLine: ((0.0, 0.3), (0.42, 0.6), (0.74, 0.92)),
+    Line.DashDotDotLine: ((0.0, 0.42), (0.58, 0.7), (0.86, 0.98)),
 }
 CUT = 0.4  # of the side
 TOO_NARROW = 6.0  # pixels under which a line through the cell cannot be told any more

@@ -115,10 +115,13 @@ give its folder to --head."""
 
 def _known_lines(target: KnownTarget) -> list[str]:
     """What is known for one target, a few lines a drafter."""
+    from models.drafters import NOT_READ
+
     lines = [target.title]
     for number, one in enumerate(target.drafters, 1):
         about = [f"about {size(one.gb * 1e9)}" if one.gb else "size: see the hub", f"licence: {one.licence}"]
         about += ["the id is not verified"] if one.source == "memory" else []
+        about += ["this form is not read here yet"] if one.variant in NOT_READ else []
         lines.append(f"  {number}. {one.kind}  {one.id or 'comes along'}{f'  ({one.variant})' if one.variant else ''}")
         lines.append(f"     {', '.join(about)}")
         lines.append(f"     {one.known}")

@@ -231,6 +231,14 @@ def test_the_command_says_what_it_does_not_know(capsys: pytest.CaptureFixture[st
     assert "look at the hub" not in said
 
 
+def test_the_command_says_what_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(drafters.NOT_READ) < set(drafters.VARIANTS)
+    assert main(["models", "drafters", "gemma-4-31b-it-8bit"]) == 0
+    said = capsys.readouterr().out
+    assert "1. mtp  mlx-community/gemma-4-31B-it-assistant-bf16  (Gemma assistant)" in said
+    assert said.count("this form is not read here yet") == 1
+
+
 def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "drafters", "gpt-oss-20b", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
