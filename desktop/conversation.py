@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 
 from desktop.attachments import subject
+from desktop.chats import Chats
 from desktop.context import Full, TokenCounter
 from desktop.engine_client import EngineClient
 from desktop.macos import Awake
@@ -24,14 +25,12 @@ from desktop.settings import (
     DRAFT_MODEL,
     DRAFTERS,
     KEEP_REPLIES,
-    LAST_CHAT,
     MAX_DRAFT,
     MODEL,
     RULE,
     SYSTEM_PROMPT,
     Settings,
 )
-from desktop.shelf import Shelf
 from desktop.store import ChatRow, MessageRow, Store
 from desktop.words import title_of
 from mlx_spec.events import (
@@ -84,11 +83,9 @@ class Writing:
     saved_at: float = field(default_factory=time.monotonic)
 
 
-class Conversation(QObject):
+class Conversation(Chats):
     """Owns what happens; the store, the settings and the engine's process are lent to it."""
 
-    chats_changed = Signal(list)
-    chat_opened = Signal(object, list)
     message_added = Signal(object)
     rounds_arrived = Signal(int, list)
     prompt_progress = Signal(int, object)
@@ -102,13 +99,11 @@ class Conversation(QObject):
     drafters_changed = Signal(object)
 
     def __init__(self, store: Store, settings: Settings, client: EngineClient) -> None:
-        super().__init__()
-        self._store, self._settings, self._client = store, settings, client
-        self._shelf = Shelf(store)
+        super().__init__(store, settings)
+        self._client = client
         self._forgetting: list[int] = []  # chats that the engine was told to forget before it loads
         self._state, self._text, self._progress = EngineState.NO_MODEL, "No model is loaded", -1.0
         self._info: ModelInfo | None = None
-        self._chat: ChatRow | None = None
         self._writing: Writing | None = None
         self._waiting: MessageRow | None = None  # a prompt that the engine could not take yet
         self._numbers = itertools.count(1)
@@ -145,10 +140,6 @@ class Conversation(QObject):
         """The engine process's end of the pipe, for what is no reply; see `hold`."""
         return self._client
 
-    @property
-    def chat(self) -> ChatRow | None:
-        return self._chat
-
     def _set_state(self, state: EngineState, text: str, progress: float = -1.0) -> None:
         if (state, text, progress) == (self._state, self._text, self._progress):
             return
@@ -165,15 +156,7 @@ class Conversation(QObject):
 
     def start(self) -> None:
         """Show the chats, open the last one, load the chosen models."""
-        self.chats_changed.emit(self._store.chats())
-        last = self._settings.get(LAST_CHAT)
-        chat = self._store.chat(last) if last is not None else None
-        if chat is not None:
-            self.open_chat(chat.id)
-        elif chats := self._store.chats():
-            self.open_chat(chats[0].id)
-        else:
-            self.new_chat()
+        self.open_last()
         self.load(self._settings.get(MODEL), self._settings.get(DRAFT_MODEL))
 
     def load(self, model: str, draft: str = "") -> None:
@@ -239,71 +222,26 @@ class Conversation(QObject):
 
     # --------------------------------------------------------------------------------------------- chats
 
-    def new_chat(self, incognito: bool = False) -> None:
-        """Open an empty chat: the last one of its kind, if it is still empty. An incognito one is in memory only."""
-        alike = (c for c in self._store.chats() if c.incognito == incognito)
-        for chat in alike:
-            if not chat.title and not self._store.messages(chat.id):
-                self.open_chat(chat.id)
-                return
-            break
-        chat = self._store.new_chat(incognito=incognito)
-        self.chats_changed.emit(self._store.chats())
-        self.open_chat(chat.id)
-
     def open_chat(self, chat_id: int) -> None:
-        chat = self._store.chat(chat_id)
-        if chat is None:
-            return
-        self._chat = chat
-        if not chat.incognito:
-            self._settings.set(LAST_CHAT, chat.id)
+        """Show a chat, all that was written into it so far included."""
         self._save()
         if self._writing is not None:
             self._store.flush()
-        self.chat_opened.emit(chat, self._store.messages(chat_id))
-
-    def rename_chat(self, chat_id: int, title: str) -> None:
-        self._store.rename_chat(chat_id, title.strip()[:200])
-        self.refresh_chats()
-
-    def delete_chat(self, chat_id: int) -> None:
-        """Put a chat into the trash. A reply that is being written into it is stopped."""
-        self.delete_chats([chat_id])
+        super().open_chat(chat_id)
 
     def delete_chats(self, chat_ids: Sequence[int]) -> None:
-        """Put chats into the trash; if the open one is among them, the one after it is opened."""
-        gone = set(chat_ids)
-        before = [chat.id for chat in self._store.chats()]
-        if self._writing is not None and self._writing.row.chat_id in gone:
+        """Put chats into the trash; a reply that is being written into one of them is stopped."""
+        if self._writing is not None and self._writing.row.chat_id in chat_ids:
             self.stop()
-        if self._waiting is not None and self._waiting.chat_id in gone:
+        if self._waiting is not None and self._waiting.chat_id in chat_ids:
             self._waiting = None
-        for number in gone:
-            self._shelf.trash(number)
-        is_open = self._chat is not None and self._chat.id in gone
-        at = before.index(self._chat.id) if self._chat is not None and self._chat.id in before else 0
-        if is_open:
-            self._chat = None
-        self.chats_changed.emit(self._store.chats())
-        if is_open:
-            left = [n for n in before[at:] + before[:at][::-1] if n not in gone]
-            if left:
-                self.open_chat(left[0])
-            else:
-                self.new_chat()
+        super().delete_chats(chat_ids)
 
     def forget_removed(self) -> None:
         """Have the engine forget the replies of chats that are gone for good, now if it runs; else at the next load."""
         if self._client.alive:
             for number in self._shelf.owed():
                 self._client.send(Forget(str(number)))
-
-    def refresh_chats(self) -> None:
-        """Say anew which chats there are, after something about them was changed."""
-        if self._chat is not None:
-            self._chat = self._store.chat(self._chat.id)
-        self.chats_changed.emit(self._store.chats())
 
     # --------------------------------------------------------------------------------------------- turns
 
