@@ -5,7 +5,7 @@ conversions drop them and leave the settings that tell of them, so whether there
 
 Qwen's norms are stored less 1. A conversion to MLX adds it; some heads are the makers' own tensors beside a converted
 model. Which they are is in the header of their file (`format`), or told by the settings of a folder of their own
-(`model_type` ending in `_mtp`). It cannot be told from values: true weights are as small as 0.27.
+(`model_type` ending in `_mtp`) or by names that only MLX has. It cannot be told from values: true weights are as small as 0.27.
 """
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ def _tensors(
     with refused(folder):
         for file in sorted(folder.glob("*.safetensors")):
             loaded: Any = mx.load(str(file), return_metadata=True)
-            form = loaded[1].get("format") or ("mlx" if split_off(config) else "pt")
+            packed = any("mtp." in n and (n.endswith(".scales") or ".switch_mlp." in n) for n in loaded[0])
+            form = loaded[1].get("format") or ("mlx" if packed or split_off(config) else "pt")
             for name, value in loaded[0].items():
                 if ours := _ours(inner(name), qwen):
                     found[ours] = value

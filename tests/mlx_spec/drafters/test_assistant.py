@@ -173,6 +173,8 @@ def test_drafts_are_those_of_the_makers_maths(tmp_path: Path, groups: int, share
     assert drafter.propose(Context(history, GREEDY, 0, True), Offer(4), 4).tokens.tolist() == tokens
     # Where the target has not run all before the newest token there is nothing to draft from.
     assert drafter.offer(History([*IDS, 5], VOCABULARY, GREEDY), 4) is None
+    target.caches.keep(n - 2)  # as when rows have to be run again
+    assert drafter.offer(history, 4) is None
 
 
 @pytest.mark.parametrize("groups", [0, 32])

@@ -67,6 +67,12 @@ def test_the_makers_tensors_and_a_conversion_are_one_head(tmp_path: Path, name: 
         np.testing.assert_allclose(logits(folder, name), raw, atol=1e-4, rtol=1e-4)
     # Where the file says nothing the settings of a folder with a head alone do.
     np.testing.assert_allclose(logits(sidecar(tmp_path / "mute", converted, {}), name), raw, atol=1e-4, rtol=1e-4)
+    # Or names that only MLX has; without either it is the makers'.
+    mine = converted if name != "qwen3_5" else published.raw(name)
+    beside = published.save(
+        published.target(tmp_path / "own", name), {f"mtp.{n}": v for n, v in mine.items()}, {}, "mtp"
+    )
+    np.testing.assert_allclose(logits(beside, name), raw, atol=1e-4, rtol=1e-4)
 
 
 def test_the_makers_file_beside_a_converted_model_is_theirs(tmp_path: Path) -> None:
