@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFont, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFont, QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop.attachments import split
 from desktop.chat.chips import ChipRow
 from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
 from desktop.chat.formulas import plain_text
+from desktop.chat.message_parts import Awake, Bubble, QuietButton
+from desktop.chat.thought import Parted, Parter, ThoughtView
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
 from desktop.context import Tokens
@@ -33,35 +35,7 @@ FOOTER = 26
 BUBBLE = 0.78  # of the width, at most
 
 
-class QuietButton(QToolButton):
-    """A text button that is seen only while its message is looked at, or while it has the focus."""
-
-    def __init__(self, text: str, name: str, parent: MessageView) -> None:
-        super().__init__(parent)
-        self.setText(text)
-        self.setAccessibleName(name)
-        self.setToolTip(name)
-        self.setAutoRaise(True)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._message = parent
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._message.awake or self.hasFocus() or self.isChecked():
-            super().paintEvent(event)
-
-
-class Bubble(QWidget):
-    """The rounded ground behind what the person wrote."""
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(colors_of(self).bubble)
-        painter.drawRoundedRect(self.rect(), 14, 14)
-
-
-class MessageView(QWidget):
+class MessageView(Awake):
     """A message and the row under it."""
 
     edit_requested = Signal(int, str)
@@ -85,9 +59,12 @@ class MessageView(QWidget):
         self._hovered = False
         self._last = False
         self._length = 0
+        self._source: list[str] = []
+        self._parter = Parter()
+        self.thought: ThoughtView | None = None
         self._editor: EditBox | None = None
         self.view = DocumentView(self, font)
-        self.view.tell = None if self.is_user else self._tell
+        self.view.tell = None if self.is_user else lambda at: self._tell(self._parter.answer_from + at)
         self.view.setAccessibleName("You wrote" if self.is_user else f"Reply by {row.model or 'the model'}")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -215,7 +192,7 @@ class MessageView(QWidget):
             spans = row.spans if "".join(s.text for s in row.spans) == text else (Span(text),)
             self._feed(spans, [])
             if row.state != "writing":
-                self.view.typesetter.finish()
+                self._close()
         self._show_state(row, row.stats)
 
     def recount(self) -> None:
@@ -240,23 +217,71 @@ class MessageView(QWidget):
         self._feed([span for r in rounds for span in r.spans], ghosts)
 
     def _feed(self, spans: Sequence[Span], ghosts: list[Rejected]) -> None:
-        typesetter = self.view.typesetter
-        if ghosts and self.row.state == "writing":
-            self.view.add_ghosts(ghosts)
         room = SHOWN - self._length
-        self._length += sum(len(s.text) for s in spans)
+        text = "".join(s.text for s in spans)
+        self._length += len(text)
+        self._source.append(text)
         if self._length <= SHOWN:
-            typesetter.append([(s.text, s.drafter) for s in spans], ghosts)
+            self._set(self._parter.feed([(s.text, s.drafter) for s in spans]), ghosts)
             return
         if room > 0:
-            shown = "".join(s.text for s in spans)[:room]
-            typesetter.append([(shown, None)])
-        typesetter.keep("".join(s.text for s in spans)[max(0, room) :])
+            self._set(self._parter.feed([(text[:room], None)]), [])
+        self.view.typesetter.keep(text[max(0, room) :])
         self._say(f"This reply is very long: only its first {SHOWN:,} characters are shown; Copy gives all of it.")
+
+    def _set(self, parted: Parted, ghosts: list[Rejected]) -> None:
+        """Give thought and answer what is theirs."""
+        parter, answer, thought = self._parter, self.view.typesetter, []
+        if parted.restart:  # what was taken for the answer was thought
+            thought = [Rejected(g.source, g.text, g.drafter) for g in answer.rejected]
+            self.view.reset()
+            answer = self.view.typesetter
+        here = []
+        for ghost in ghosts:
+            if parter.where == "answer" and ghost.source >= parter.answer_from:
+                ghost.source -= parter.answer_from
+                here.append(ghost)
+            elif ghost.source >= parter.thought_from:
+                ghost.source -= parter.thought_from
+                thought.append(ghost)
+        live = self.row.state == "writing"
+        if parted.thought or parter.open:
+            view = self._thought_view()
+            if live and thought and not view.isHidden():
+                view.add_ghosts(thought)
+            view.typesetter.append(parted.thought, thought)
+        if parted.answer or here:
+            if live and here:
+                self.view.add_ghosts(here)
+            answer.append(parted.answer, here)
+        if self.thought is not None:
+            self.thought.show_words(parter.open and live)
+            self._show_view()
+
+    def _thought_view(self) -> DocumentView:
+        if self.thought is None:
+            self.thought = ThoughtView(self.view.document().defaultFont(), self)
+            self.thought.view.tell = lambda at: self._tell(self._parter.thought_from + at)
+            self.thought.view.set_show_drafts(self.view.typesetter.show_drafts)
+            self.thought.view.set_show_rejected(self.view.show_rejected)
+            layout = self.layout()
+            if isinstance(layout, QVBoxLayout):
+                layout.insertWidget(layout.indexOf(self.view), self.thought)
+        return self.thought.view
+
+    def _close(self) -> None:
+        """No more text comes."""
+        self._set(self._parter.finish(), [])
+        for view in self._views():
+            view.typesetter.finish()
+
+    def _views(self) -> list[DocumentView]:
+        return [self.view] if self.thought is None else [self.thought.view, self.view]
 
     def settle(self) -> None:
         """Catch up with what was only shown plainly while time was short."""
-        self.view.typesetter.settle()
+        for view in self._views():
+            view.typesetter.settle()
 
     def set_progress(self, progress: PromptProgress) -> None:
         """Show how far the prompt is read, in place of the reply that is still empty."""
@@ -269,14 +294,14 @@ class MessageView(QWidget):
 
     def finish(self, row: MessageRow, stats: Finished | None) -> None:
         """The reply is complete, or will never be; `row` has its last state."""
-        source = self.view.typesetter.source
+        source = "".join(self._source)
         if row.text.startswith(source) and len(row.text) > len(source):
             tail = row.text[len(source) :]
             known = stats.tail if stats is not None else ()
             spans = known if "".join(s.text for s in known) == tail else (Span(tail),)
             self._feed(spans, [])
         self.row = row
-        self.view.typesetter.finish()
+        self._close()
         self._show_state(row, stats or row.stats)
 
     def _show_state(self, row: MessageRow, stats: Finished | None) -> None:
@@ -306,33 +331,42 @@ class MessageView(QWidget):
         self.status.setVisible(bool(words))
         if not words:
             self.bar.hide()
-        self.view.setVisible(self.is_user or self._length > 0 or not words)
+        self._show_view()
+
+    def _show_view(self) -> None:
+        """The answer is hidden while there is none and something else stands in its place."""
+        nothing = not self.view.typesetter.source
+        instead = self.thought is not None or not self.status.isHidden()
+        self.view.setVisible(self.is_user or not (nothing and instead))
 
     # ----------------------------------------------------------------------------------------- drafts
 
     def set_show_drafts(self, shown: bool) -> None:
         """Tint what drafters proposed, or do not."""
-        self.view.set_show_drafts(shown)
+        for view in self._views():
+            view.set_show_drafts(shown)
 
     def set_show_rejected(self, shown: bool) -> None:
         """Show rejected drafts in the line while they come, or do not."""
-        self.view.set_show_rejected(shown)
+        for view in self._views():
+            view.set_show_rejected(shown)
 
     def show_all_drafts(self, shown: bool) -> None:
         """Show every rejected draft of this reply, standing still, from its stored rounds."""
-        typesetter = self.view.typesetter
-        if shown and not typesetter.rejected and self.rounds_provider is not None:
+        known = any(view.typesetter.rejected for view in self._views())
+        if shown and not known and self.rounds_provider is not None:
             rounds = self.rounds_provider(self.row.id)
             spans = [span for r in rounds for span in r.spans]
             got = "".join(span.text for span in spans)
             if rounds and self.row.text.startswith(got) and len(self.row.text) <= SHOWN:
                 rest = self.row.text[len(got) :]
-                self.view.reset()
-                typesetter = self.view.typesetter
-                ghosts = [Rejected(at, text, name) for at, text, name in rejected_of(rounds)]
-                typesetter.append([(s.text, s.drafter) for s in [*spans, Span(rest)]], ghosts)
-                typesetter.finish()
-        self.view.set_still_ghosts(shown)
+                for view in self._views():
+                    view.reset()
+                self._parter, self._length, self._source = Parter(), 0, []
+                self._feed([*spans, Span(rest)], [Rejected(at, text, name) for at, text, name in rejected_of(rounds)])
+                self._close()
+        for view in self._views():
+            view.set_still_ghosts(shown)
 
     def _tell(self, source: int) -> str:
         """What is known of the token that a character of the source came from."""
@@ -370,11 +404,15 @@ class MessageView(QWidget):
         """Copy the message as plain text: what is read, without marks."""
         plain = plain_text(self.view.document())
         whole = self.is_user or self._length > SHOWN
-        QGuiApplication.clipboard().setText(self.view.typesetter.source if whole else plain)
+        QGuiApplication.clipboard().setText(self._answer_source() if whole or not plain else plain)
 
     def copy_markdown(self) -> None:
         """Copy the message's source."""
-        QGuiApplication.clipboard().setText(self.view.typesetter.source)
+        QGuiApplication.clipboard().setText(self._answer_source())
+
+    def _answer_source(self) -> str:
+        """What is copied: the answer, or what was thought where there is no answer."""
+        return next((view.typesetter.source for view in reversed(self._views()) if view.typesetter.source), "")
 
     def _edit(self) -> None:
         """Let the person change the text in its place."""
