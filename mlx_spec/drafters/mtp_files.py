@@ -5,7 +5,8 @@ conversions drop them and leave the settings that tell of them, so whether there
 
 Qwen's norms are stored less 1. A conversion to MLX adds it; some heads are the makers' own tensors beside a converted
 model. Which they are is in the header of their file (`format`), or told by the settings of a folder of their own
-(`model_type` ending in `_mtp`) or by names that only MLX has. It cannot be told from values: true weights are as small as 0.27.
+(`model_type` ending in `_mtp`) or by names that only MLX has. It cannot be told from values: true weights are as
+small as 0.27.
 """
 
 from __future__ import annotations

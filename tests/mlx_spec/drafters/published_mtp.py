@@ -136,7 +136,13 @@ def converted(name: str, bits: int | None = None) -> dict[str, mx.array]:
     for tensor, value in raw(name).items():
         if tensor.removesuffix(".weight") in NORMS:
             value = value + 1
-        if tensor.endswith("experts.gate_up_proj"):
+        if ".experts." in tensor and name == "qwen3_next":
+            start, _, rest = tensor.partition("experts.")
+            expert, _, part = rest.partition(".")
+            if expert == "0":
+                each = [raw(name)[f"{start}experts.{e}.{part}"] for e in range(EXPERTS)]
+                made[f"{start}switch_mlp.{part}"] = mx.stack(each)
+        elif tensor.endswith("experts.gate_up_proj"):
             start = tensor.replace("experts.gate_up_proj", "switch_mlp.")
             made |= {f"{start}gate_proj.weight": value[:, :32], f"{start}up_proj.weight": value[:, 32:]}
         elif tensor.endswith("experts.down_proj"):

@@ -69,9 +69,8 @@ def test_the_makers_tensors_and_a_conversion_are_one_head(tmp_path: Path, name: 
     np.testing.assert_allclose(logits(sidecar(tmp_path / "mute", converted, {}), name), raw, atol=1e-4, rtol=1e-4)
     # Or names that only MLX has; without either it is the makers'.
     mine = converted if name != "qwen3_5" else published.raw(name)
-    beside = published.save(
-        published.target(tmp_path / "own", name), {f"mtp.{n}": v for n, v in mine.items()}, {}, "mtp"
-    )
+    mine = {f"mtp.{n}": v for n, v in mine.items()}
+    beside = published.save(published.target(tmp_path / "own", name), mine, {}, "mtp")
     np.testing.assert_allclose(logits(beside, name), raw, atol=1e-4, rtol=1e-4)
 
 
