@@ -185,6 +185,28 @@ def test_a_model_that_still_has_its_head_drafts_with_it(tmp_path: Path, name: st
     assert mtp_files.has(folder)
 
 
+def test_the_makers_own_folder_of_a_qwen3_next_drafts(tmp_path: Path) -> None:
+    """Trunk and head in one shard, as they are published: mlx-lm takes the one, and the other is the same head."""
+    folder = published.target(tmp_path / "target", "qwen3_next")
+    whole = {f"mtp.{n}": v for n, v in published.raw("qwen3_next").items()}
+    for name, value in mx.load(str(folder / "model.safetensors")).items():
+        start, _, part = name.partition("switch_mlp.")
+        if part:
+            whole |= {f"{start}experts.{e}.{part}": value[e] for e in range(published.EXPERTS)}
+        elif "conv1d" in name:
+            whole[name] = value.moveaxis(1, 2)
+        else:
+            less = "norm" in name.split(".")[-2] and "linear_attn" not in name
+            whole[name] = value - 1 if less else value
+    published.save(folder, whole, {"format": "pt"})
+    engine = load_engine(folder)
+    assert engine.info.drafters[-1] == "mtp"
+    x = mx.array([[5, 9, 200]])
+    assert mx.allclose(engine.target.model(x), loaded("qwen3_next")[0].model(x), atol=1e-4)
+    apart = published.head(tmp_path / "head", "qwen3_next")
+    np.testing.assert_allclose(logits(folder, "qwen3_next"), logits(apart, "qwen3_next"), atol=1e-5)
+
+
 def test_where_the_conversion_dropped_it_only_the_list_says_so(tmp_path: Path) -> None:
     folder = published.target(tmp_path / "target", "qwen3_5")
     engine = load_engine(folder)
