@@ -131,7 +131,7 @@ class Player(QWidget):
     def _slid(self, value: int) -> None:
         if self.playing:
             self._last = time.monotonic()
-        self.at = self.total * value / STEPS
+        self.at = self.total * value / STEPS if value < STEPS else self.total
         self._show()
         self.moved.emit(self.at)
 

@@ -51,6 +51,7 @@ class Timeline:
             return
         factor = seconds / self.total
         self.ends = [t * factor for t in self.ends]
+        self.ends[-1] = seconds  # to the last bit: whoever asks for this second sees the end
         self._drafted = [t * factor for t in self._drafted]
 
     def at(self, seconds: float) -> Moment:

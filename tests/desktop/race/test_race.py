@@ -92,6 +92,11 @@ def test_plain_then_drafted_and_the_same_text(qtbot: QtBot, opener: RaceOpener, 
     assert window.same.text() == f"identical, {len(race.plain.tokens)} tokens"
     assert "as fast with drafts" in window.ratio.text()
     assert [lane.text.toPlainText() for lane in window.lanes] == [TEXT, TEXT]
+    count = len(race.plain.tokens)
+    assert all(lane.rate.text().endswith(f"{count} tokens") for lane in window.lanes)
+    window.player.slider.setValue(0)
+    window.player.slider.setValue(window.player.slider.maximum())
+    assert all(lane.rate.text().endswith(f"{count} tokens") for lane in window.lanes)
     assert race.drafted.seconds < race.plain.seconds
     assert window.player.total == pytest.approx(race.plain.seconds)
     assert window.go.text() == "Start"

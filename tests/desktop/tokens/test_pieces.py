@@ -110,6 +110,14 @@ def test_the_clock_of_a_reply() -> None:
     assert line.end_of(1) == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("seconds", [k / 7 + 0.1 for k in range(40)])
+def test_the_last_second_shows_the_end(seconds: float) -> None:
+    line = Timeline(reply())
+    line.stretch(seconds)
+    assert line.total == seconds
+    assert line.at(seconds) == Moment(len(line.rounds))
+
+
 def test_steps_visit_every_round_both_ways() -> None:
     line = Timeline(reply())
     at, forth = 0.0, []
