@@ -153,9 +153,10 @@ class ChatActions(QObject):
             self._deleted.restore_requested.connect(self._restore_deleted)
             self._deleted.remove_requested.connect(self.remove)
         self._deleted.refresh()
+        if self._deleted.isVisible():
+            self._deleted.raise_()
+            self._deleted.activateWindow()
         self._deleted.show()
-        self._deleted.raise_()
-        self._deleted.activateWindow()
 
     def _restore_deleted(self, chats: list[int]) -> None:
         self._notice.dismiss()

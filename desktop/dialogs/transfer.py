@@ -44,9 +44,21 @@ class ExportDialog(QFileDialog):
         if files and self.selectedNameFilter() in self._formats:
             form, ending = self._formats[self.selectedNameFilter()]
             path = Path(files[0])
+            endings = {f".{e}" for _, e in self._formats.values()}
+            if path.suffix.lower() in endings - {f".{ending}"}:  # of the format that was picked before
+                path = path.with_suffix("")
             if path.suffix.lower() != f".{ending}":
-                path = path.with_name(f"{path.name}.{ending}")
+                path = _free(path.with_name(f"{path.name}.{ending}"))
             self.chosen.emit(form, path)
+
+
+def _free(path: Path) -> Path:
+    """A name that no file has: the person was not asked whether this one may be replaced."""
+    found, k = path, 1
+    while found.exists():
+        k += 1
+        found = path.with_stem(f"{path.stem} {k}")
+    return found
 
 
 def import_dialog(parent: QWidget | None) -> QFileDialog:
