@@ -22,6 +22,12 @@ SHORT = 24  # bytes; an estimate of less teaches nothing
 REPLY = 512  # tokens that stay free for a reply where turns are left out
 
 
+def spare(length: int) -> int:
+    """Tokens of a context that a prompt leaves free in any case: a few for the reply, and for counts that are a
+    little off."""
+    return min(128, length // 16)
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """A number of tokens; `exact` if the engine counted it."""
@@ -64,7 +70,7 @@ class Filling:
     @property
     def full(self) -> bool:
         """Whether no room is left for a reply."""
-        return 0 < self.length <= self.used.number
+        return 0 < self.length <= self.used.number + spare(self.length)
 
 
 class Full(Problem):
@@ -170,10 +176,10 @@ def fitting(counter: TokenCounter, messages: Sequence[Message], length: int) -> 
     head = 1 if messages and messages[0].role == "system" else 0
     sizes = [counter.message(m.content).number for m in messages]
     total = sum(sizes)
-    if total < length:
+    if total + spare(length) < length:
         return 0
     least = sum(sizes[:head]) + sizes[-1]
-    if least >= length:
+    if least + spare(length) >= length:
         words = f"This message has about {rounded(least):,} tokens, and the context holds {length:,}."
         raise Full(words, "Shorten it, cut its files, or choose a longer context in Settings.", can_drop=False)
     goal = max(least, min(length - min(REPLY, length // 4), length * 3 // 4))

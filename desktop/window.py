@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QIcon, QPalette
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QIcon, QPalette
 from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from desktop.chat.chat_list import ChatList
@@ -19,6 +19,7 @@ from desktop.chat.composer import Composer
 from desktop.chat.hits import HitBar
 from desktop.chat.incognito_strip import IncognitoStrip
 from desktop.chat.transcript import Transcript
+from desktop.chat.tray import local_files
 from desktop.chat_desk import ChatDesk
 from desktop.color_scheme import apply_color_scheme, inherit_scheme
 from desktop.context import Full
@@ -74,6 +75,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Outrider")
         self.setWindowIcon(QIcon(str(ICON)))
         self.setMinimumSize(900, 600)
+        self.setAcceptDrops(True)
         self._build()
         self._typing = QTimer(self)
         self._typing.setSingleShot(True)
@@ -266,6 +268,14 @@ class MainWindow(QMainWindow):
             self._problem(Failed(0, problem.message, problem.remedy))
 
     # ------------------------------------------------------------------------------------------ messages
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if local_files(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Files that are dropped anywhere in the window go to the message that is being written."""
+        self.composer.dropEvent(event)
 
     def _pick_sample(self, prompt: str) -> None:
         self.composer.set_typed(prompt)

@@ -39,6 +39,7 @@ KIND = QTextFormat.ObjectTypes.UserObject.value + 1
 _SOURCE = QTextFormat.Property.UserProperty.value + 1  # the LaTeX, without its marks
 _DISPLAY = _SOURCE + 1  # whether it stands in a line of its own
 _SIZE = _SOURCE + 2  # pixels of an em
+_ALONE = _SOURCE + 3  # in a paragraph in which nothing else stands
 _HOLD = 0xE000  # private characters that hold a formula's place in the markdown
 
 _MARK = re.compile(r"`+|\\\\|\\[$()\[\]]|\$\$|\$|\n[ \t]*\n")
@@ -181,8 +182,10 @@ def set_formulas(document: QTextDocument, formulas: tuple[Formula, ...]) -> None
         look.setProperty(_DISPLAY, formula.display)
         look.setProperty(_SIZE, formula.size)
         look.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+        is_alone = formula.display and cursor.block().length() == 2
+        look.setProperty(_ALONE, is_alone)
         cursor.insertText(OBJECT, look)
-        if formula.display and cursor.block().length() == 2:  # alone in its paragraph
+        if is_alone:
             alone = QTextBlockFormat()
             alone.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             alone.setTopMargin(8)
@@ -248,11 +251,11 @@ class FormulaPainter(QPyTextObject):
         return changed
 
     def intrinsicSize(self, document: QTextDocument, place: int, look: QTextFormat) -> QSizeF:
-        font, formula = look.toCharFormat().font(), formula_of(look.toCharFormat())
+        formula = formula_of(look.toCharFormat())
         if formula is None:
             return QSizeF(1, 1)
         picture = self._picture(formula)
-        scale, above, below = _room(picture, document, font)
+        scale, above, below = _room(picture, document, look.toCharFormat())
         return QSizeF(picture.width * scale + 2, above + below)
 
     def _picture(self, formula: Formula) -> Picture:
@@ -265,11 +268,11 @@ class FormulaPainter(QPyTextObject):
     def drawObject(
         self, painter: QPainter, rect: QRectF | QRect, document: QTextDocument, place: int, look: QTextFormat
     ) -> None:
-        font, formula = look.toCharFormat().font(), formula_of(look.toCharFormat())
+        formula = formula_of(look.toCharFormat())
         if formula is None:
             return
         picture = self._picture(formula)
-        scale, above, _ = _room(picture, document, font)
+        scale, above, _ = _room(picture, document, look.toCharFormat())
         top = rect.top() + above - picture.ascent * scale
         box = QRectF(rect.left() + 1, top, picture.width * scale, (picture.ascent + picture.descent) * scale)
         if picture.svg:
@@ -284,13 +287,15 @@ class FormulaPainter(QPyTextObject):
         painter.restore()
 
 
-def _room(picture: Picture, document: QTextDocument, font: QFont) -> tuple[float, float, float]:
+def _room(picture: Picture, document: QTextDocument, look: QTextCharFormat) -> tuple[float, float, float]:
     """The scale, and pixels above and below the line: one of them padded, so that the line is where Qt puts it."""
     wide = document.textWidth()
     scale = min(1.0, max(0.3, (wide - 4) / picture.width)) if wide > 0 else 1.0
     above, below = picture.ascent * scale, picture.descent * scale
+    if look.property(_ALONE):
+        return scale, above, below
     # Qt sets such an object with half of the x-height more above the line than below it.
-    lift = QFontMetricsF(font).xHeight() / 2
+    lift = QFontMetricsF(look.font()).xHeight() / 2
     return scale, max(above, below + lift), max(below, above - lift)
 
 

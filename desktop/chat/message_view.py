@@ -19,7 +19,8 @@ from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
 from desktop.chat.formulas import plain_text
 from desktop.chat.message_parts import Awake, Bubble, QuietButton
-from desktop.chat.thought import Parted, Parter, ThoughtView
+from desktop.chat.parter import Parted, Parter
+from desktop.chat.thought import ThoughtView
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
 from desktop.context import Tokens

@@ -6,9 +6,12 @@ Knows bundles, Markdown and the drafters' marks; the page looks as the reader's 
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
 from PySide6.QtGui import QTextCharFormat
 
+from desktop.attachments import split
+from desktop.chat.parter import Parter
 from desktop.theme import drafter_order, drafter_style
 from desktop.transfer.bundle import Bundle, Piece, path_of
 from desktop.transfer.export_markdown import day, ended, speaker
@@ -53,6 +56,7 @@ hr { border: 0; border-top: 1px solid var(--border); }
 .in1 { margin-left: 1.4em; } .in2 { margin-left: 2.8em; } .in3, .in4, .in5, .in6 { margin-left: 4.2em; }
 .legend { margin: 10px 0 0; } .legend span { margin-right: 10px; padding: 0 4px; }
 .d { text-decoration-line: underline; text-decoration-thickness: 1px; text-underline-offset: 3px; border-radius: 3px; }
+details { margin: 0 0 .6em; white-space: normal; } summary { cursor: pointer; }
 @media print { .user .text, .d { print-color-adjust: exact; } }
 """
 
@@ -95,11 +99,35 @@ def _drafter_css(names: tuple[str, ...]) -> str:
     return "\n".join(light) + "\n@media (prefers-color-scheme: dark) {\n" + "\n".join(dark) + "\n}\n"
 
 
+def _folded(title: str, inside: str) -> str:
+    return f'<details><summary class="small">{html.escape(title)}</summary>{inside}</details>'
+
+
+def _reply(piece: Piece, names: tuple[str, ...]) -> str:
+    """A reply's text, what was thought folded above the answer."""
+    at, pieces = 0, []
+    for length, drafter in piece.runs:
+        pieces.append((piece.text[at : at + length], drafter))
+        at += length
+    parter = Parter()
+    parted, rest = parter.feed([*pieces, (piece.text[at:], None)]), parter.finish()
+
+    def marked(found: Sequence[tuple[str, str | None]]) -> str:
+        runs = [(len(text), drafter) for text, drafter in found]
+        return Markup("".join(text for text, _ in found), runs, lambda name: _open(names, name)).html()
+
+    thought = [*parted.thought, *rest.thought]
+    answer = [*([] if rest.restart else parted.answer), *rest.answer]
+    return (_folded("Thought", marked(thought)) if thought else "") + marked(answer)
+
+
 def _section(piece: Piece, names: tuple[str, ...]) -> str:
     if piece.role == "user":
-        text = html.escape(piece.text)
+        attachments, typed = split(piece.text)
+        files = [_folded(f"{a.name}, {a.size:,} bytes", f"<pre>{html.escape(a.text)}</pre>") for a in attachments]
+        text = "".join(files) + html.escape(typed)
     else:
-        text = Markup(piece.text, piece.runs, lambda name: _open(names, name)).html()
+        text = _reply(piece, names)
     note = f'<p class="small">{html.escape(ended(piece))}</p>' if piece.state != "done" else ""
     return (
         f'<section class="{piece.role}">\n<p class="who">{html.escape(speaker(piece))}</p>\n'

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from desktop.chat.message_view import MessageView
-from desktop.chat.thought import Parter, Piece
+from desktop.chat.parter import Parter, Piece
 from mlx_spec.events import Span
 from tests.desktop.chat.helpers import a_round, row
 

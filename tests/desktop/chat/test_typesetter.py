@@ -104,7 +104,11 @@ def test_html_and_pictures_are_text(qtbot: QtBot) -> None:
     "text",
     [
         "a\0b\ud800c\r\nd\ufffce\u2029f\ufdd0g",
-        "> " * 3000 + "deep",
+        "> " * 10_000 + "deep",
+        "\n".join("  " * k + "- x" for k in range(0, 10_000, 60)),
+        "$" * 30_000,
+        "$x$ " * 10_000,
+        "```python\n" + '"' * 100_000,
         "[" * 30_000,
         "*" * 30_000 + "x",
         "`" * 30_000,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from desktop.attachments import Attachment, join
 from desktop.shelf import Shelf
 from desktop.store import Store
 from desktop.transfer.bundle import take
@@ -126,6 +127,22 @@ def test_hostile_markup_takes_no_time() -> None:
         reader = Reader()
         reader.feed(markup(text))
         assert reader.open == []
+
+
+def test_html_folds_files_and_thought(store: Store, tmp_path: Path) -> None:
+    chat = store.new_chat("Files")
+    file = Attachment("a<b>.py", "if a < b: pass")
+    asked = store.add_message(chat.id, None, "user", join([file], "What & why?"))
+    store.add_message(chat.id, asked.id, "assistant", "<think>\nhm, **so**\n</think>\n\nThe *answer*.")
+    save_one(store, chat.id, HTML, tmp_path / "a.html")
+    text = (tmp_path / "a.html").read_text("utf-8")
+    summary = '<details><summary class="small">a&lt;b&gt;.py, 14 bytes</summary>'
+    assert f"{summary}<pre>if a &lt; b: pass</pre></details>What &amp; why?" in text
+    assert '<summary class="small">Thought</summary><p>hm, <strong>so</strong></p>' in text
+    assert "<p>The <em>answer</em>.</p>" in text
+    assert "think&gt;" not in text
+    save_one(store, chat.id, MARKDOWN, tmp_path / "a.md")
+    assert "File: a<b>.py\n```python\nif a < b: pass\n```\n\nWhat & why?" in (tmp_path / "a.md").read_text("utf-8")
 
 
 def test_all_chats(store: Store, tmp_path: Path) -> None:
