@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 from desktop.chat.row_painter import draw_incognito
 from desktop.theme import colors_of
 
-WORDS = "Incognito: in memory only, gone when Outrider ends. Nothing of it is written to the disk."
+WORDS = "Incognito: in memory only, never stored"  # fits the narrowest window
+MORE = "Nothing of this chat is written to the disk, and it is gone when Outrider ends."
 
 
 class IncognitoStrip(QWidget):
@@ -18,11 +19,11 @@ class IncognitoStrip(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Incognito chat")
-        self.setAccessibleDescription(WORDS)
+        self.setAccessibleDescription(MORE)
+        self.setToolTip(MORE)
         self._label = QLabel(WORDS, self)
         self._label.setTextFormat(Qt.TextFormat.PlainText)
-        self._label.setWordWrap(True)
-        self._label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self._label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         row = QHBoxLayout(self)
         row.setContentsMargins(44, 7, 16, 7)
         row.addWidget(self._label)

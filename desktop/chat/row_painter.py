@@ -6,6 +6,7 @@ Knows rows and colours; does not know what is done with them.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
@@ -64,6 +65,10 @@ def draw_text(
     option.setTextDirection(Qt.LayoutDirection.RightToLeft if right else Qt.LayoutDirection.LeftToRight)
     wrap = QTextOption.WrapMode
     option.setWrapMode(wrap.NoWrap if lines == 1 else wrap.WrapAtWordBoundaryOrAnywhere)
+    if lines > 1:
+        short = _cut(text, font, option, box.width(), lines)
+        kept = len(short) - 1 if short != text else len(text)
+        marks, text = [(a, min(b, kept)) for a, b in marks if a < kept], short
     layout = QTextLayout(text, font)
     layout.setTextOption(option)
     if marks and colors is not None:
@@ -77,18 +82,33 @@ def draw_text(
             made.start, made.length, made.format = place[start], place[end] - place[start], look
             found.append(made)
         layout.setFormats(found)
+    _lay(layout, box.width(), lines)
+    painter.setPen(ink)
+    layout.draw(painter, QPointF(box.topLeft()))
+
+
+def _lay(layout: QTextLayout, width: int, lines: int) -> None:
     layout.beginLayout()
     y = 0.0
     for _ in range(lines):
         line = layout.createLine()
         if not line.isValid():
             break
-        line.setLineWidth(box.width())
+        line.setLineWidth(width)
         line.setPosition(QPointF(0, y))
         y += line.height()
     layout.endLayout()
-    painter.setPen(ink)
-    layout.draw(painter, QPointF(box.topLeft()))
+
+
+def _cut(text: str, font: QFont, option: QTextOption, width: int, lines: int) -> str:
+    """A text that fits into so many lines, with dots at its end where it did not."""
+    layout = QTextLayout(text, font)
+    layout.setTextOption(option)
+    _lay(layout, width, lines)
+    if layout.lineCount() < lines:
+        return text
+    start = bisect_left(positions(text), layout.lineAt(lines - 1).textStart())
+    return text[:start] + QFontMetrics(font).elidedText(text[start:], Qt.TextElideMode.ElideRight, width)
 
 
 def _side(right: bool) -> Qt.AlignmentFlag:
@@ -147,6 +167,7 @@ class ChatPainter(QStyledItemDelegate):
         editor.setAccessibleName("Title")
         editor.setMaxLength(200)
         editor.setAutoFillBackground(True)
+        editor.setTextMargins(INSIDE - 3, 0, 4, 0)  # where the title was
         return editor
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: AnyIndex) -> None:
