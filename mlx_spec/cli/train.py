@@ -6,6 +6,7 @@ Asked to end (SIGTERM), it ends after the step that runs: what was learned is ke
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ..train.loop import Trained
 
 BATTERY_EVERY_S = 30.0
+PLAIN_EVERY_S = 30.0  # between lines of one stage where stderr is no terminal
 WORDS = {"answers": "writing answers", "learn": "learning", "measure": "measuring"}
 TERMINATED = 143  # 128 + SIGTERM, as a shell reports it
 
@@ -126,14 +128,18 @@ def _reporter(
     """Says what is being done and about how long it still takes. Raises `Stopped` if it was `asked` to end before
     anything was learned: a part of the answers takes minutes, and a head that knows nothing is none to keep."""
     began = time.monotonic()
+    bar = sys.stderr.isatty()
+    told = ("", 0.0)  # what was said last, and when
 
     def report(stage: str, done: float, note: str) -> None:
+        nonlocal told
         if asked() and (stage, done) != ("measure", 1.0) and stage != "learn":
             raise Stopped
         left = max(minutes - (time.monotonic() - began) / 60, 0)
         if isinstance(progress, JsonLines):
             progress.say(stage=stage, share=done, note=note, minutes_left=round(left, 1))
-        else:
+        elif bar or stage != told[0] or time.monotonic() - told[1] >= PLAIN_EVERY_S:
+            told = (stage, time.monotonic())
             progress(WORDS[stage], f"{done:.0%}, {note}, {left:.0f} min left")
 
     return report
