@@ -183,9 +183,9 @@ class DocumentView(QTextBrowser):
             self._setting.start()
 
     def _set_formulas(self) -> None:
-        if self.typesetter.formulas.came():
-            self.document().markContentsDirty(0, self.document().characterCount())
-            self.viewport().update()
+        for place in self.typesetter.formulas.came(self.document()):
+            self.document().markContentsDirty(place, 1)
+        self.viewport().update()
 
     def relay(self) -> None:
         """Lay all marks anew."""

@@ -28,6 +28,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgRenderer
 
+from desktop.chat.align import positions
 from desktop.chat.press import Picture, press
 
 LONGEST = 1_200  # characters of a formula
@@ -244,11 +245,21 @@ class FormulaPainter(QPyTextObject):
         self.ink = ink
         self.waiting: set[Formula] = set()  # those that were asked for and not set yet
 
-    def came(self) -> bool:
-        """Whether some of those that were waited for can be drawn now: lay the text out again then."""
+    def came(self, document: QTextDocument) -> list[int]:
+        """Where those stand that were waited for and can be drawn now: lay the text out again there."""
         left = {formula for formula in self.waiting if not press().known(formula)}
-        changed, self.waiting = left != self.waiting, left
-        return changed
+        fresh, self.waiting = self.waiting - left, left
+        if not fresh:
+            return []
+        found, reader, text = [], QTextCursor(document), document.toRawText()
+        places = None if max(text) <= "\uffff" else positions(text)
+        at = -1
+        while (at := text.find(OBJECT, at + 1)) >= 0:
+            place = places[at] if places else at
+            reader.setPosition(place + 1)
+            if formula_of(reader.charFormat()) in fresh:
+                found.append(place)
+        return found
 
     def intrinsicSize(self, document: QTextDocument, place: int, look: QTextFormat) -> QSizeF:
         formula = formula_of(look.toCharFormat())
@@ -305,6 +316,7 @@ def _letters(size: float) -> QFont:
     return font
 
 
+@lru_cache(maxsize=512)
 def _in_letters(formula: Formula) -> Picture:
     metrics = QFontMetricsF(_letters(formula.size))
     width = metrics.horizontalAdvance(formula.latex)
