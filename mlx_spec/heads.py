@@ -52,6 +52,8 @@ def made_for(folder: Path, anatomy: Anatomy) -> bool | None:
     except (OSError, ValueError, AttributeError):
         return None
     ours = mark(anatomy)
+    if not isinstance(theirs, list) or not all(isinstance(value, int | float) for value in theirs):
+        return None
     if not theirs or not ours:
         return None
     return len(theirs) == len(ours) and all(
@@ -60,13 +62,19 @@ def made_for(folder: Path, anatomy: Anatomy) -> bool | None:
 
 
 def find(folders: Iterable[Path], anatomy: Anatomy) -> dict[str, Path]:
-    """For each kind the first head in `folders` that was made for this model."""
+    """For each kind the first head in `folders` that was made for this model. One that is damaged stands for the kind
+    that is usual, where nothing else does, so that whoever loads it can say what is wrong."""
     found: dict[str, Path] = {}
+    damaged: list[Path] = []
     for folder in folders:
         for config in sorted(folder.glob("*/config.json")) if folder.is_dir() else ():
             if made_for(config.parent, anatomy):
-                with contextlib.suppress(Problem):
+                try:
                     found.setdefault(kind(config.parent), config.parent)
+                except Problem:
+                    damaged.append(config.parent)
+    for folder in damaged:
+        found.setdefault("eagle3", folder)
     return found
 
 
