@@ -121,6 +121,7 @@ class Menus(QObject):
         self.new_incognito = make(
             "New Incognito Chat", "Ctrl+Shift+N", "Kept in memory only, and gone when the app ends"
         )
+        self.attach = make("Attach Files…", "Ctrl+Shift+A", "Text, code, Markdown, CSV or PDF, into the next message")
         self.export_chat = make("Export Chat…", "Ctrl+Shift+E", "As Markdown, HTML with its colours, or complete JSON")
         self.export_all = make("Export All…", tip="All chats in one file, incognito ones left out")
         self.import_chats = make(
@@ -217,6 +218,8 @@ class Menus(QObject):
                     self.new_chat,
                     self.new_incognito,
                     self.new_folder,
+                    None,
+                    self.attach,
                     None,
                     self.export_chat,
                     self.export_all,

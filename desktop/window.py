@@ -178,6 +178,7 @@ class MainWindow(QMainWindow):
         menus.sampling.triggered.connect(lambda: self.open_settings("Sampling"))
         menus.quit.triggered.connect(self.close)
         menus.close_window.triggered.connect(self.close)
+        menus.attach.triggered.connect(self.composer.clip.click)
         menus.stop.triggered.connect(talk.stop)
         menus.regenerate.triggered.connect(self._regenerate)
         menus.choose_model.triggered.connect(self.choose_model)
