@@ -16,12 +16,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from mlx_spec.events import Problem
 
@@ -29,8 +31,30 @@ from .catalogue import Entry
 
 Progress = Callable[[str, str, int, int], None]  # stage, what, done, total
 BLOCK = 1 << 18
-RETRIES = 5
+RETRIES = 5  # without much coming in between
+ENOUGH = 4 << 20  # bytes after which a cut counts as the first one again: large files are cut often
+PAUSE_S = 0.1  # before the first try again; each one after waits twice as long
 TIMEOUT = 15.0  # seconds without a byte
+
+
+class Refused(Problem):
+    """The server's own refusal, with its `code`."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows, but hands a token to nobody but the server that it was meant for: the hub's files lie elsewhere."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if new is not None and urllib.parse.urlsplit(newurl)[:2] != urllib.parse.urlsplit(req.full_url)[:2]:
+            new.remove_header("Authorization")
+        return new
 
 
 def fetch_entry(entry: Entry, folder: Path, progress: Progress) -> Path:
@@ -121,40 +145,42 @@ def stream(
     Raises `Problem` if the server refuses, the connection stays broken or the disk is full.
     """
     failed = 0
+    opener = urllib.request.build_opener(Redirects)
     while True:
         start = partial.stat().st_size if partial.exists() else 0
+        done = start
         request = urllib.request.Request(url, headers={**(headers or {}), "Range": f"bytes={start}-"})
+        trouble: BaseException | None = None
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            with opener.open(request, timeout=TIMEOUT) as answer:
                 if answer.status != 206:
-                    start = 0  # the server sends the whole
+                    start = done = 0  # the server sends the whole
                 total = start + int(answer.headers.get("Content-Length") or 0)
                 with partial.open("ab" if start else "wb") as out:
-                    done = start
                     while block := answer.read(BLOCK):
                         out.write(block)
                         done += len(block)
                         progress("download", what, done, total)
                 if done >= total:
                     return
-                failed += 1  # cut without an error: the server closed early
         except urllib.error.HTTPError as e:
             if e.code == 416 and start:
                 return  # nothing lies beyond: it is complete
-            raise Problem(f"the server answered {e.code} {e.reason}.") from e
+            raise Refused(e.code, f"the server answered {e.code} {e.reason}.") from e
         except OSError as e:
             if e.errno == errno.ENOSPC:
                 raise disk_full(partial.parent, 0) from e
-            failed += 1
-            if failed > retries:
-                reason = getattr(e, "reason", e)
-                raise Problem(f"no connection ({reason}).") from e
+            trouble = e
         except http.client.HTTPException as e:
-            failed += 1
-            if failed > retries:
-                raise Problem(f"the connection broke ({e!r}).") from e
+            trouble = e
+        failed = 1 if done - start >= ENOUGH else failed + 1
         if failed > retries:
+            if isinstance(trouble, OSError):
+                raise Problem(f"no connection ({getattr(trouble, 'reason', trouble)}).") from trouble
+            if trouble is not None:
+                raise Problem(f"the connection broke ({trouble!r}).") from trouble
             raise Problem("the connection was cut again and again.")
+        time.sleep(PAUSE_S * 2 ** (failed - 1))
 
 
 # ------------------------------------------------------------------------------------- the package index

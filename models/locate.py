@@ -13,7 +13,7 @@ from .download import Progress, fetch_entry
 from .folder import check_folder
 
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-HUB_FILES = ["*.json", "model*.safetensors", "*.model", "*.txt", "*.jinja", "*.py"]
+HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+)/(.+\.gguf)", re.IGNORECASE)  # a GGUF file of a hub id
 
 
 def silent(stage: str, what: str, done: int, total: int) -> None:
@@ -45,6 +45,8 @@ def locate(name: str, progress: Progress | None = None) -> Path:
         return import_gguf(path, tell)
     if HUB_ID.fullmatch(name) and not name.startswith((".", "/")):
         return from_hub(name, tell)
+    if (parts := HUB_FILE.fullmatch(name)) and not name.startswith((".", "/", "~")):
+        return from_hub_file(parts[1], parts[2], tell)
     named = ", ".join(catalogue())
     raise Problem(
         f'There is no model "{name}".',
@@ -54,28 +56,30 @@ def locate(name: str, progress: Progress | None = None) -> Path:
 
 def from_hub(repo: str, progress: Progress) -> Path:
     """A hub repository's snapshot in the shared hub cache, downloaded if it is not there."""
-    import huggingface_hub
-    from huggingface_hub import errors
+    from . import fetch
+    from . import repo as repositories
 
-    try:
-        folder = Path(huggingface_hub.snapshot_download(repo, allow_patterns=HUB_FILES, local_files_only=True))
-        check_folder(folder)
-        return folder
-    except (OSError, ValueError, Problem):
-        pass  # not there, or not whole
+    folder = fetch.cached(repo)
+    if folder is not None:
+        try:
+            check_folder(folder)
+            return folder
+        except Problem:
+            pass  # not whole: what is missing is fetched
     progress("download", repo, 0, 0)
-    try:
-        folder = Path(huggingface_hub.snapshot_download(repo, allow_patterns=HUB_FILES))
-    except errors.RepositoryNotFoundError as e:
-        raise Problem(
-            f"The hub has no model {repo}, or it is not open to you.",
-            "Check its name, or log in with `hf auth login`.",
-        ) from e
-    except OSError as e:
-        if e.errno == 28:
-            raise Problem(f"The disk is too full for {repo}.", "Make room and try again.") from e
-        raise Problem(f"{repo} could not be fetched from the hub ({type(e).__name__}).", "Check the network.") from e
-    except Exception as e:  # the hub's client raises its transport's own errors
-        raise Problem(f"{repo} could not be fetched from the hub ({type(e).__name__}).", "Check the network.") from e
+    folder = fetch.fetch(repositories.folder_plan(repo), progress)
     check_folder(folder)
     return folder
+
+
+def from_hub_file(repo: str, file: str, progress: Progress) -> Path:
+    """The folder imported from a GGUF file of the hub, which is fetched if it is not there."""
+    from . import fetch
+    from . import repo as repositories
+    from .gguf_import import import_gguf
+
+    snapshot = fetch.cached(repo)
+    if snapshot is not None and (snapshot / file).is_file():
+        return import_gguf(snapshot / file, progress)
+    progress("download", f"{repo}/{file}", 0, 0)
+    return import_gguf(fetch.fetch(repositories.file_plan(repo, file), progress), progress)

@@ -67,18 +67,32 @@ def kv_of(config: dict[str, Any], context: int, width: int) -> int:
 
 def need(target: Path, draft: Path | None, context: int, dtype: str | None = None) -> MemoryNeed:
     """Bytes that a target and maybe a draft model take at a full context of `context` tokens."""
-    config = read_json(target / "config.json")
-    width = 4 if dtype == "float32" else 2
+    return need_of(
+        read_json(target / "config.json"),
+        weights_of(target, dtype),
+        read_json(draft / "config.json") if draft else {},
+        weights_of(draft, dtype) if draft else 0,
+        context,
+        4 if dtype == "float32" else 2,
+    )
+
+
+def need_of(
+    config: dict[str, Any], weights: int, draft_config: dict[str, Any], draft_weights: int, context: int, width: int = 2
+) -> MemoryNeed:
+    """The same for models that need not be here: their configs, bytes of weights, and bytes a number of the caches.
+
+    No `draft_config` and no `draft_weights`: no draft model. A draft model whose config is not known counts by its
+    weights alone.
+    """
     vocabulary = config.get("text_config", config).get("vocab_size", 0)
     hidden = config.get("text_config", config).get("intermediate_size", 0)
-    working = CHUNK * (4 * hidden) * width + 32 * vocabulary * 4
-    draft_config = read_json(draft / "config.json") if draft else {}
     return MemoryNeed(
-        weights=weights_of(target, dtype),
-        draft_weights=weights_of(draft, dtype) if draft else 0,
+        weights=weights,
+        draft_weights=draft_weights,
         kv=kv_of(config, context, width),
-        draft_kv=kv_of(draft_config, context, width) if draft else 0,
-        working=working,
+        draft_kv=kv_of(draft_config, context, width) if draft_config else 0,
+        working=CHUNK * (4 * hidden) * width + 32 * vocabulary * 4,
     )
 
 
