@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from desktop.attachments import fenced, split
 from mlx_spec.events import Count, Counted, Message, Problem
 
 BYTES = 3.8  # of UTF-8 in a token, while nothing is known of the model
@@ -96,6 +97,10 @@ class TokenCounter(QObject):
         self._ready = False
         self._bytes, self._tokens = 0, 0  # of all that was counted
         self._around = AROUND
+        self.fixed = 0  # tokens of a prompt that are of no message
+        self._rests: dict[int, int] = {}  # what the template took, by the number of messages
+        self._had_system = False
+        self._lesson: tuple[Sequence[Message], int] = ((), 0)  # a prompt that is not counted yet
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(ASK_MS)
@@ -107,6 +112,8 @@ class TokenCounter(QObject):
         self._asked.clear()
         self._bytes = self._tokens = 0
         self._around = AROUND
+        self.fixed, self._rests = 0, {}
+        self._lesson = ((), 0)
         self._ready = ready
         if ready:
             self.changed.emit()
@@ -128,7 +135,12 @@ class TokenCounter(QObject):
 
     def message(self, text: str) -> Tokens:
         """The tokens of a message and of what the chat template puts around it."""
-        return self.count(text) + Tokens(self._around)
+        return self.content(text) + Tokens(self._around)
+
+    def content(self, text: str, ask: bool = True) -> Tokens:
+        """The tokens of a message's text, its files and what was typed counted apart: so no file is counted twice."""
+        attached, typed = split(text)
+        return sum((self.count(fenced(a), ask) for a in attached), self.count(typed, ask))
 
     def characters(self, tokens: int, text: str) -> int:
         """How many characters of `text` are about that many tokens."""
@@ -136,11 +148,26 @@ class TokenCounter(QObject):
         return int(len(text) * tokens / max(1, whole.number))
 
     def learn(self, messages: Sequence[Message], prompt_tokens: int) -> None:
-        """A prompt had this many tokens: what is not of its texts is of the template."""
-        texts = [self.count(m.content, ask=False) for m in messages]
-        if messages and all(t.exact for t in texts):
-            rest = prompt_tokens - sum(t.number for t in texts)
-            self._around = min(200, max(0, -(-rest // len(messages))))
+        """A prompt had this many tokens: what is not of its texts is of the template.
+
+        Where the texts are not counted yet, since the engine was busy, it is learned when they are.
+        """
+        self._lesson = (messages, prompt_tokens)
+        texts = [self.content(m.content, ask=False) for m in messages]
+        if not messages or not all(t.exact for t in texts):
+            return
+        self._lesson = ((), 0)
+        has_system = messages[0].role == "system"  # a template may say something of its own where there is none
+        if has_system != self._had_system:
+            self._rests, self._had_system = {}, has_system
+        rest = max(0, prompt_tokens - sum(t.number for t in texts))
+        self._rests[len(messages)] = rest
+        few, many = min(self._rests), max(self._rests)
+        if few < many:
+            self._around = max(0, min(100, round((self._rests[many] - self._rests[few]) / (many - few))))
+        else:
+            self._around = min(self._around, rest // len(messages))
+        self.fixed = max(0, rest - self._around * len(messages))
 
     def take(self, event: Counted) -> None:
         """The engine counted."""
@@ -151,6 +178,7 @@ class TokenCounter(QObject):
             self._known[key] = number
             if size >= SHORT:
                 self._bytes, self._tokens = self._bytes + size, self._tokens + number
+        self.learn(*self._lesson)
         self.changed.emit()
 
     def _ratio(self) -> float:
@@ -175,10 +203,10 @@ def fitting(counter: TokenCounter, messages: Sequence[Message], length: int) -> 
     """
     head = 1 if messages and messages[0].role == "system" else 0
     sizes = [counter.message(m.content).number for m in messages]
-    total = sum(sizes)
+    total = sum(sizes) + counter.fixed
     if total + spare(length) < length:
         return 0
-    least = sum(sizes[:head]) + sizes[-1]
+    least = counter.fixed + sum(sizes[:head]) + sizes[-1]
     if least + spare(length) >= length:
         words = f"This message has about {rounded(least):,} tokens, and the context holds {length:,}."
         raise Full(words, "Shorten it, cut its files, or choose a longer context in Settings.", can_drop=False)

@@ -104,7 +104,8 @@ class Room(QObject):
             for attachment in attached:
                 files += self.counter.count(fenced(attachment))
             history += self.counter.message(typed) if text else NONE
-        return (self.counter.message(self._system) if self._system else NONE), history, files
+        system = self.counter.message(self._system) if self._system else NONE
+        return system + Tokens(self.counter.fixed if history.number else 0), history, files
 
     # ---------------------------------------------------------------------------------- what is said
 

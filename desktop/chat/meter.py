@@ -78,7 +78,7 @@ class Meter(QWidget):
         if f is None:
             return []
         return [
-            ("System prompt", f.system),
+            ("System prompt and template", f.system),
             ("Earlier messages", f.history),
             ("Files", f.attachments),
             ("This message", f.draft),

@@ -70,8 +70,27 @@ def test_the_template_around_messages_is_learned(qtbot: QtBot) -> None:
     assert engine.counter.message("one two three").number > 6  # estimates teach nothing
     qtbot.waitUntil(lambda: bool(engine.asked))
     engine.answer()
-    engine.counter.learn(said, 10)
-    assert engine.counter.message("one two three") == Tokens(6)
+    engine.counter.learn(said, 4 + 2 * 6 + 20)
+    assert engine.counter.message("one two three") == Tokens(9)
+    assert engine.counter.fixed == 20  # a template's own words, once
+    engine.counter.learn([*said, *said], 8 + 4 * 5 + 22)
+    assert (engine.counter.message("one two three").number, engine.counter.fixed) == (3 + 5, 22)
+    engine.counter.learn([Message("system", "four"), *said], 5 + 3 * 5)
+    assert engine.counter.fixed == 0  # with a system prompt it says nothing
+
+
+def test_files_are_counted_apart_and_once(qtbot: QtBot) -> None:
+    engine = Engine()
+    engine.counter.reset(ready=True)
+    file = Attachment("a.txt", "alpha beta")
+    text = join([file], "what is it")
+    engine.counter.message(text)
+    qtbot.waitUntil(lambda: bool(engine.asked))
+    assert sorted(engine.asked[0].texts) == sorted([fenced(file), "what is it"])
+    engine.counter.learn([Message("user", text)], len(fenced(file).split()) + 3 + 20)
+    engine.answer()  # late, since it was writing
+    assert engine.counter.message("what is it") == Tokens(3 + 6)
+    assert engine.counter.fixed == 14
 
 
 def test_what_fills_it(qtbot: QtBot) -> None:
