@@ -11,6 +11,7 @@ from typing import Any
 
 from .events import Span
 
+ANCHOR = 4  # tokens before new ones that are decoded along with them
 _JOINERS = "\u200d"  # zero width joiner: the character that follows belongs to the same glyph
 
 
@@ -28,13 +29,16 @@ def merge(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 class TextStream:
-    """Push tokens, take spans. `stopped` turns True when a stop string is complete; its text is dropped."""
+    """Push tokens, take spans. `stopped` turns True when a stop string is complete; its text is dropped.
 
-    def __init__(self, tokenizer: Any, stop: Sequence[str] = ()) -> None:
+    `before` are the last tokens of a text that is continued: without them some tokenizers drop the space between.
+    """
+
+    def __init__(self, tokenizer: Any, stop: Sequence[str] = (), before: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._stop = tuple(s for s in stop if s)
-        self._ids: list[int] = []
-        self._shown = ""  # what the ids in the window decode to and was taken already
+        self._ids: list[int] = list(before)
+        self._shown = self._decode(self._ids) if before else ""  # what the ids in the window decode to and was taken already
         self._held: list[Span] = []
         self.stopped = False
 
@@ -54,7 +58,7 @@ class TextStream:
         if len(self._ids) > 16:
             # Decode from a short window; its first token is an anchor, since some tokenizers treat the
             # start of a text specially.
-            self._ids = self._ids[-4:]
+            self._ids = self._ids[-ANCHOR:]
             self._shown = self._decode(self._ids)
         self._held.append(Span(new, drafter))
         return self._release()

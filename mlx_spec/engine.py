@@ -29,7 +29,7 @@ from . import apple, tree
 from .anatomy import Anatomy, dissect, weight_bytes
 from .controller import Controller
 from .decoder import Reply, decode
-from .detokenize import Pieces, TextStream
+from .detokenize import ANCHOR, Pieces, TextStream
 from .drafters.base import Drafter
 from .drafters.draft_model import DraftModel
 from .drafters.history import PastReplies
@@ -338,6 +338,9 @@ class Engine:
         if not getattr(self.tokenizer, "has_chat_template", False):
             text = "\n\n".join(m["content"] for m in messages)
             return [int(t) for t in self.tokenizer.encode(text)]
+        # A reply that is to be continued stands as it was written, after what the template puts before every reply:
+        # templates lay out a reply anew (and drop what was thought), and then the model would read another text.
+        begun = messages.pop()["content"] if len(messages) > 1 and messages[-1]["role"] == "assistant" else ""
         unfinished = messages[-1]["role"] == "assistant"
         try:
             ids = self.tokenizer.apply_chat_template(
@@ -348,6 +351,8 @@ class Engine:
                 f"The model's chat template does not take this conversation: {_first_line(e)}",
                 "Remove the system prompt, or start a new chat.",
             ) from e
+        if begun:
+            ids = [*ids, *self.tokenizer.encode(begun, add_special_tokens=False)]
         return [int(t) for t in ids]
 
     def count(self, text: str) -> int:
@@ -374,14 +379,17 @@ class Engine:
         sampling = sampling or SamplingSettings()
         drafters = drafters or DrafterSettings(names=tuple(self.drafters))
         settings = drafters if callable(drafters) else lambda: drafters
+        ids = self.encode(prompt)
+        last = prompt[-1] if prompt else None
+        begun = isinstance(last, Message) and last.role == "assistant"
         reply = Reply(
             request=request,
-            prompt=self.encode(prompt),
+            prompt=ids,
             sampling=sampling,
             seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
             context=self.context,
             end_ids=frozenset(int(i) for i in self.tokenizer.eos_token_ids),
-            text=TextStream(self.tokenizer, sampling.stop),
+            text=TextStream(self.tokenizer, sampling.stop, ids[-ANCHOR:] if begun else ()),
             pieces=Pieces(self.tokenizer),
             started=started,
             processors=Processors(logits_processors),
