@@ -306,9 +306,17 @@ class Typesetter:
             cursor.removeSelectedText()
         if self.panels and self.panels[-1].end < 0:
             self.panels.pop()
+        self._lower(0)
         cursor.setBlockFormat(text_format())
         cursor.setBlockCharFormat(QTextCharFormat())
         self._shown = ""
+
+    def _lower(self, top: int) -> None:
+        """Room above the first line if that is code: Qt takes no top margin of a document's first paragraph."""
+        frame = self.document.rootFrame().frameFormat()
+        if self._open_place == 0 and frame.topMargin() != top:
+            frame.setTopMargin(top)
+            self.document.rootFrame().setFrameFormat(frame)
 
     def _insert_markdown(self, cursor: QTextCursor, source: str) -> list[int]:
         masked = mask(source, self._em)
@@ -353,6 +361,7 @@ class Typesetter:
         return [places[0]] * start + places + [places[-1]] * (len(source) - end)
 
     def _place_code(self, cursor: QTextCursor, body: str, closed: bool) -> list[int]:
+        self._lower(CODE_TOP - 6 if self._open_place == 0 else 0)
         cursor.setPosition(self._open_place)
         cursor.setBlockFormat(code_format())
         cursor.setBlockCharFormat(self._code)

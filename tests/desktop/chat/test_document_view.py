@@ -107,3 +107,15 @@ def test_ghost_text() -> None:
     assert ghost_text("a\nb") == "a↵b"
     assert ghost_text("  ") == "␣␣"
     assert len(ghost_text("x" * 99)) == 24
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_reply_that_begins_with_code_has_room_for_its_label(view: DocumentView, size: int) -> None:
+    source = "```python\ndef ride():\n    return 1\n```\n\nThat is it."
+    for at in range(0, len(source), size):
+        view.typesetter.append([(source[at : at + size], None)])
+    view.typesetter.finish()
+    rect = view.panel_rect(view.typesetter.panels[0])
+    assert rect.top() >= 0
+    assert rect.height() > 50
+    assert view.height() >= rect.bottom()
