@@ -38,7 +38,8 @@ class TextStream:
         self._tokenizer = tokenizer
         self._stop = tuple(s for s in stop if s)
         self._ids: list[int] = list(before)
-        self._shown = self._decode(self._ids) if before else ""  # what the ids in the window decode to and was taken already
+        # What the ids in the window decode to and was taken already.
+        self._shown = self._decode(self._ids) if before else ""
         self._held: list[Span] = []
         self.stopped = False
 
