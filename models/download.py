@@ -157,13 +157,14 @@ def stream(
                     start = done = 0  # the server sends the whole
                 total = start + int(answer.headers.get("Content-Length") or 0)
                 with partial.open("ab" if start else "wb") as out:
-                    while block := answer.read(BLOCK):
+                    while block := answer.read1(BLOCK):  # what is there: a slow line can be paused, too
                         out.write(block)
                         done += len(block)
                         progress("download", what, done, total)
                 if done >= total:
                     return
         except urllib.error.HTTPError as e:
+            e.close()
             if e.code == 416 and start:
                 return  # nothing lies beyond: it is complete
             raise Refused(e.code, f"the server answered {e.code} {e.reason}.") from e

@@ -53,7 +53,13 @@ class OnDisk:
 def on_disk() -> list[OnDisk]:
     """All models on this disk: ours, then the hub's cache, then those of other programs. Each file once."""
     found = [of_local(model) for model in local_models() if model.path is not None]
-    seen = {one.path.resolve() for one in found}
+    return found + elsewhere({one.path.resolve() for one in found})
+
+
+def elsewhere(seen: set[Path] | None = None) -> list[OnDisk]:
+    """What `local_models` does not know: GGUF files, and all of other programs, but for the files that are `seen`."""
+    seen = set() if seen is None else seen
+    found = []
     for one in (*_hub_ggufs(), *_downloads(), *_lm_studio(), *_ollama()):
         real = one.path.resolve()
         if real not in seen:

@@ -250,7 +250,8 @@ def folder_plan(repo: str) -> Plan:
     """The plan for a whole repository, or `Problem` why it cannot be used."""
     known = details(repo)
     if len(known.usable) != 1 or known.usable[0].plan.file:
-        why = next((v.why_not for v in known.variants if v.why_not), "It holds GGUF files: name one of them.")
+        reasons = [v.why_not for v in known.variants if v.why_not] or ["It holds nothing that can be used."]
+        why = "It holds GGUF files: name one of them." if known.usable else reasons[0]
         names = ", ".join(v.plan.source for v in known.usable[:3])
         raise Problem(f"{repo} cannot be used as it is. {why}", f"For example {names}." if names else "Choose another.")
     return known.usable[0].plan

@@ -149,7 +149,7 @@ def _why_not(form: str, tags: list[str], config: Mapping[str, Any], entry: Mappi
         return gguf_why_not(kind) if isinstance(kind, str) else ""
     if "lora" in tags or "peft" in tags or "adapter" in tags:
         return "It is an adapter for a model, no model by itself."
-    return loadable.why_not(config) if config.get("model_type") else ""
+    return loadable.why_not(config) if config.get("model_type") or config.get("architectures") else ""
 
 
 def gguf_why_not(kind: str) -> str:

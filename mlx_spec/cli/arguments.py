@@ -145,6 +145,29 @@ def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     action.set_defaults(run=_run(".models", "list_models"))
     action.add_argument("--json", action="store_true", help="print JSON")
 
+    action = actions.add_parser(
+        "search",
+        help="search the hub, and say what fits on this machine",
+        description="Search the hub. Without words: what is recommended for this machine's memory; nothing is asked.",
+    )
+    action.add_argument("words", metavar="WORDS", nargs="*", help="words of a model's name, such as qwen3 coder")
+    action.add_argument(
+        "--form", choices=("mlx", "gguf", "all"), default="mlx", help="which files it should have (default: mlx)"
+    )
+    action.add_argument("--limit", type=_count, default=20, metavar="N", help="at most N (default: 20)")
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=_run(".hub", "search"))
+
+    action = actions.add_parser("show", help="one model of the hub: its files, whether it fits, who can draft for it")
+    action.add_argument("repo", metavar="ID", help="a hub id (owner/name); nothing is fetched")
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=_run(".hub", "show"))
+
+    action = actions.add_parser("delete", help="delete a model from this disk")
+    action.add_argument("name", metavar="NAME", help="as `mlx-spec models list` names it")
+    action.add_argument("--yes", action="store_true", help="do not ask")
+    action.set_defaults(run=_run(".hub", "delete"))
+
     action = actions.add_parser("get", help="fetch a model")
     action.add_argument("name", metavar="NAME", help=MODEL_HELP)
     action.set_defaults(run=_run(".models", "get"))

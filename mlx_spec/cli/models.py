@@ -29,10 +29,13 @@ def _locate(name: str) -> Path:
 def list_models(options: Namespace) -> int:
     """Print the models that are here and those that can be fetched by name."""
     import models
+    from models.on_disk import PLACES, elsewhere
 
     found = models.local_models()
+    others = elsewhere()
     if options.json:
         rows = [{**asdict(m), "path": str(m.path) if m.path else None} for m in found]
+        rows += [{**asdict(m), "name": m.source, "path": str(m.path), "kind": m.place} for m in others]
         print(json.dumps(rows))
         return 0
     entries = models.catalogue()
@@ -44,6 +47,9 @@ def list_models(options: Namespace) -> int:
         about += [entry.licence] if entry else []
         about += [f"drafted for by {entry.draft}"] if entry and entry.draft else []
         print(f"{m.name:{width}}  {size(m.bytes):>8}  {state:14}  {', '.join(about)}".rstrip())
+    for other in others:
+        print(f"\n{other.title}  {size(other.bytes)}, {PLACES[other.place]}\n  {other.source}")
+        print(f"  {other.why_not or other.note or 'It is used where it is.'}")
     return 0
 
 
