@@ -13,6 +13,8 @@ from functools import lru_cache
 from PySide6.QtGui import QColor, QPalette, QTextCharFormat
 from PySide6.QtWidgets import QWidget
 
+from desktop.comfort import more_contrast
+
 _Underline = QTextCharFormat.UnderlineStyle
 
 # In the order in which they are shown. A name that is not here gets a readable title and a hue of its own.
@@ -69,6 +71,7 @@ _LINE_WORDS = {
 }
 
 READABLE = 4.5  # contrast ratio of body text (WCAG AA)
+MORE_READABLE = 7.0  # where the system is asked for more contrast (AAA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,30 +156,32 @@ def colors_of(widget: QWidget) -> Colors:
 def colors(palette: QPalette) -> Colors:
     """The colours that go with a palette; each text colour reads on what it is meant to stand on."""
     role = QPalette.ColorRole
-    return _colors(palette.color(role.Base).rgb(), palette.color(role.Text).rgb(), palette.color(role.Accent).rgb())
+    given = (palette.color(role.Base).rgb(), palette.color(role.Text).rgb(), palette.color(role.Accent).rgb())
+    return _colors(*given, more_contrast())
 
 
 @lru_cache(maxsize=16)
-def _colors(base_rgb: int, text_rgb: int, accent_rgb: int) -> Colors:
+def _colors(base_rgb: int, text_rgb: int, accent_rgb: int, more: bool = False) -> Colors:
     base, accent = QColor(base_rgb), QColor(accent_rgb)
     dark = base.lightnessF() < 0.5
-    text = readable(QColor(text_rgb), base)
+    ratio = MORE_READABLE if more else READABLE
+    text = readable(QColor(text_rgb), base, ratio)
     panel = mix(base, text, 0.06 if not dark else 0.08)
     bubble = mix(base, accent, 0.13 if not dark else 0.26)
-    accent = readable(accent, base)
+    accent = readable(accent, base, ratio)
     white, black = QColor("#ffffff"), QColor("#000000")
     return Colors(
         dark=dark,
         text=text,
-        muted=readable(mix(base, text, 0.6), panel),
+        muted=readable(mix(base, text, 0.75 if more else 0.6), panel, ratio),
         base=base,
         panel=panel,
         bubble=bubble,
-        border=mix(base, text, 0.16),
+        border=mix(base, text, 0.55 if more else 0.16),
         accent=accent,
         on_accent=white if contrast(white, accent) >= contrast(black, accent) else black,
-        danger=readable(QColor("#ff7b6b" if dark else "#b3261e"), panel),
-        ghost=readable(mix(base, text, 0.6), panel),
+        danger=readable(QColor("#ff7b6b" if dark else "#b3261e"), panel, ratio),
+        ghost=readable(mix(base, text, 0.6), panel, ratio),
         hit=QColor("#5c4a08" if dark else "#ffeaa0"),
         on_hit=QColor("#fff3c8" if dark else "#1a1a1a"),
         hit_now=QColor("#ffb937" if dark else "#ffae35"),

@@ -53,6 +53,19 @@ def test_texts_read_on_their_grounds(qtbot: QtBot, dark: bool) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
+def test_more_contrast_is_given_where_it_is_asked_for(
+    qtbot: QtBot, dark: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = theme.colors(palette(dark))
+    monkeypatch.setattr(theme, "more_contrast", lambda: True)
+    colors = theme.colors(palette(dark))
+    for ink in (colors.text, colors.muted, colors.danger, colors.ghost):
+        assert theme.contrast(ink, colors.panel) >= theme.MORE_READABLE
+    assert theme.contrast(colors.accent, colors.base) >= theme.MORE_READABLE
+    assert theme.contrast(colors.border, colors.base) >= 3 > theme.contrast(usual.border, usual.base)
+
+
+@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_drafter_marks_read(qtbot: QtBot, name: str, dark: bool) -> None:
     style, colors = theme.drafter_style(name, dark), theme.colors(palette(dark))
