@@ -138,6 +138,17 @@ SHOW_SIDEBAR = Setting("show_sidebar", True, bool, "Sidebar", "Speed, drafters a
 COLOR_SCHEME = Setting(
     "color_scheme", "system", str, "Appearance", "Light, dark, or as the system.", choices=("system", "light", "dark")
 )
+NOTIFY = Setting(
+    "notify", True, bool, "Notifications", "Say when a reply that took long ends while the window is in the background."
+)
+ANNOUNCE = Setting(
+    "announce", True, bool, "Read replies as they come", "Sentence by sentence, where a screen reader listens."
+)
+UNLOAD_AFTER: Setting[int | None] = Setting(
+    "unload_after", None, int, "Unload when idle",
+    "Minutes after which the model gives its memory back until you write again. Without one, never.",
+    minimum=1, maximum=10_000, step=5, optional=True,
+)  # fmt: skip
 WINDOW_GEOMETRY = Setting("window_geometry", b"", bytes, namespace="persist")
 WINDOW_STATE = Setting("window_state", b"", bytes, namespace="persist")
 SPLITTER = Setting("splitter", b"", bytes, namespace="persist")
@@ -147,7 +158,8 @@ LAST_CHAT: Setting[int | None] = Setting("last_chat", None, int, optional=True, 
 SETTINGS: tuple[Setting[Any], ...] = (
     MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, DRAFTERS_SEEN, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P,
     REPETITION_PENALTY, PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES,
-    SHOW_DRAFTS, SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, COLLAPSED,
+    SHOW_DRAFTS, SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, NOTIFY, ANNOUNCE, UNLOAD_AFTER,
+    WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, COLLAPSED,
     LAST_CHAT,
 )  # fmt: skip
 

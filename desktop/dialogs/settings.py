@@ -201,6 +201,7 @@ GROUPS = (
         ),
     ),
     ("Appearance", ("show_drafts", "show_rejected", "show_sidebar", "color_scheme")),
+    ("System", ("notify", "announce", "unload_after")),
 )
 
 
