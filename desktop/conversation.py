@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from PySide6.QtCore import QTimer, Signal
 
 from desktop.attachments import subject
+from desktop.branches import can_go_on, fork, joined, leaf_of, rewrite
 from desktop.chats import Chats
 from desktop.context import Full, TokenCounter
 from desktop.engine_client import EngineClient
@@ -74,11 +75,16 @@ STAGES = {"download": "Downloading", "import": "Importing", "read": "Loading", "
 
 @dataclass(slots=True)
 class Writing:
-    """The reply that is being written. `shown` is all text so far; `unsaved` its rounds not yet on the disk."""
+    """The reply that is being written. `unsaved` are its rounds that are not yet on the disk.
+
+    `before` counts the rounds that it had, and `earlier` has their figures, where it is continued.
+    """
 
     row: MessageRow
     request: int
     prompt: tuple[Message, ...]
+    before: int = 0
+    earlier: Finished | None = None
     unsaved: list[Round] = field(default_factory=list)
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -262,7 +268,10 @@ class Conversation(Chats):
         self._say(self._chat, path[-1].id if path else None, text)
 
     def edit(self, message_id: int, text: str) -> None:
-        """Say it differently: a sibling of the message, which stays as it was, with a reply of its own."""
+        """Say it differently: a sibling of the message, which stays as it was, with a reply of its own.
+
+        A reply can be edited, too: its sibling is what the conversation goes on from.
+        """
         row = self._store.message(message_id)
         if row is None or not text.strip("\0 \t\r\n"):
             return
@@ -270,10 +279,13 @@ class Conversation(Chats):
         if chat is None:
             return
         try:
+            if row.role == "assistant":
+                self._refuse_while_writing(chat.id)
+                self._show(chat, rewrite(self._store, row, text).id)
+                return
             self._refuse_while_busy()
             self._prompt(chat.id, self._path_to(chat.id, row.parent_id), text)
-            self._store.set_head(chat.id, row.parent_id)
-            self.chat_opened.emit(chat, self._store.messages(chat.id))
+            self._show(chat, row.parent_id)
             self._say(chat, row.parent_id, text)
         except Problem as e:
             self._refused(e, chat.id, lambda: self.edit(message_id, text), text)
@@ -290,11 +302,46 @@ class Conversation(Chats):
         try:
             self._refuse_while_busy()
             self._prompt(chat.id, self._path_to(chat.id, prompt.id))
-            self._store.set_head(chat.id, prompt.id)
-            self.chat_opened.emit(chat, self._store.messages(chat.id))
+            self._show(chat, prompt.id)
             self._answer(prompt)
         except Problem as e:
             self._refused(e, chat.id, lambda: self.regenerate(message_id))
+
+    def go_on(self, message_id: int) -> None:
+        """Write on where a reply ended: in a sibling that begins with the same text."""
+        row = self._store.message(message_id)
+        chat = self._store.chat(row.chat_id) if row else None
+        if row is None or chat is None or not can_go_on(row):
+            return
+        try:
+            self._refuse_while_busy()
+            if self._state is not EngineState.IDLE or self._info is None:
+                raise Problem("The engine is not ready.", "Wait until a model is loaded.")
+            messages = tuple(self._prompt(chat.id, self._path_to(chat.id, row.id)))
+            fresh, before = fork(self._store, row, self._info.model)
+            self._show(chat, fresh.id)
+        except Problem as e:
+            self._refused(e, chat.id, lambda: self.go_on(message_id))
+            return
+        self._write(Writing(fresh, next(self._numbers), messages, before, row.stats))
+
+    def show_branch(self, message_id: int) -> None:
+        """Show a message that is on another branch, and what was said after it last."""
+        row = self._store.message(message_id)
+        chat = self._store.chat(row.chat_id) if row else None
+        if row is not None and chat is not None:
+            self._save()
+            if self._writing is not None:
+                self._store.flush()
+            self._show(chat, leaf_of(self._store, chat.id, message_id))
+
+    def _show(self, chat: ChatRow, leaf: int | None) -> None:
+        self._store.set_head(chat.id, leaf)
+        self.chat_opened.emit(chat, self._store.messages(chat.id))
+
+    def _refuse_while_writing(self, chat_id: int) -> None:
+        if self._writing is not None and self._writing.row.chat_id == chat_id:
+            raise Problem("A reply is still being written.", "Wait for its end, or stop it first.")
 
     def _refuse_while_busy(self) -> None:
         if self._writing is not None:
@@ -317,10 +364,8 @@ class Conversation(Chats):
             self._set_state(EngineState.IDLE, "Ready")
 
     def _path_to(self, chat_id: int, message_id: int | None) -> list[MessageRow]:
-        """The shown path up to a message, that one included."""
-        path = self._store.messages(chat_id)
-        at = next((k for k, row in enumerate(path) if row.id == message_id), -1)
-        return path[: at + 1]
+        """What leads to a message, shown or not, that one included."""
+        return self._store.messages(chat_id, message_id) if message_id is not None else []
 
     def _prompt(self, chat_id: int, path: Sequence[MessageRow], said: str | None = None) -> list[Message]:
         """What is said to the model. Raises `Full` where it does not fit."""
@@ -362,18 +407,22 @@ class Conversation(Chats):
             return
         self._waiting = None
         try:
-            messages = tuple(self._prompt(prompt.chat_id, self._store.messages(prompt.chat_id)))
+            messages = tuple(self._prompt(prompt.chat_id, self._path_to(prompt.chat_id, prompt.id)))
         except Full as e:  # said while no model was there that could tell
             self._refused(e, prompt.chat_id, lambda: self._answer(prompt))
             return
         row = self._store.add_message(prompt.chat_id, prompt.id, "assistant", "", "writing", self._info.model)
-        self._writing = Writing(row, next(self._numbers), messages)
+        self._write(Writing(row, next(self._numbers), messages))
+
+    def _write(self, writing: Writing) -> None:
+        """Ask the engine for a reply, or for more of one."""
+        self._writing, row = writing, writing.row
         self.message_added.emit(row)
         self._set_state(EngineState.PREFILLING, "Reading the prompt", 0.0)
         chat = self._store.chat(row.chat_id)
         keep = self._settings.get(KEEP_REPLIES) and chat is not None and not chat.incognito
         kept = str(row.chat_id) if keep else None
-        self._client.send(Generate(self._writing.request, messages, self._settings.sampling(), self._drafters(), kept))
+        self._client.send(Generate(writing.request, writing.prompt, self._settings.sampling(), self._drafters(), kept))
 
     def stop(self) -> None:
         """Stop the reply after the pass that is running; what came stays."""
@@ -408,6 +457,8 @@ class Conversation(Chats):
     def _take_rounds(self, rounds: list[Round]) -> None:
         if self._writing is None:
             return
+        if before := self._writing.before:
+            rounds = [replace(r, index=r.index + before) for r in rounds]
         self._writing.unsaved += rounds
         if self._state is EngineState.PREFILLING:
             self._set_state(EngineState.GENERATING, "Writing")
@@ -455,7 +506,9 @@ class Conversation(Chats):
             if self._state is EngineState.PREFILLING:
                 self._set_state(EngineState.PREFILLING, "Reading the prompt", event.done / max(1, event.total))
         elif isinstance(event, Finished):
-            self.room.counter.learn(self._writing.prompt, event.prompt_tokens)
+            if not self._writing.before:
+                self.room.counter.learn(self._writing.prompt, event.prompt_tokens)
+            event = joined(self._writing.earlier, event)
             self._end_reply("stopped" if event.reason == "stopped" else "done", "", event)
             self._set_state(EngineState.IDLE, "Ready")
         elif isinstance(event, Failed):
@@ -471,7 +524,9 @@ class Conversation(Chats):
         self._save()
         self._writing = None
         try:
-            row = self._store.finish(writing.row.id, state, note, finished, finished.tail if finished else ())
+            row = self._store.finish(
+                writing.row.id, state, note or writing.row.note, finished, finished.tail if finished else ()
+            )
         except Problem as e:
             row = writing.row
             self.problem.emit(Failed(0, e.message, e.remedy))

@@ -139,6 +139,13 @@ class Menus(QObject):
         self.close_window = make("Close Window", "Ctrl+W")
         self.stop = make("Stop", "Ctrl+.", "Stop the reply; what came stays")
         self.regenerate = make("Regenerate Reply", "Ctrl+R", "Answer the last question again")
+        self.go_on = make("Continue Reply", "Ctrl+Shift+Return", "Write on where a reply was stopped or cut off")
+        self.previous_branch = make("Previous Branch", "Ctrl+[", "What stood here before: another try, another wording")
+        self.next_branch = make("Next Branch", "Ctrl+]", "The try or the wording that came after this one")
+        self.edit_message = make("Edit Message", "Ctrl+E", "Say it differently, or change the reply; both are kept")
+        self.copy_reply = make("Copy Reply", "Ctrl+Shift+C", "As plain text: what is read, without marks")
+        self.copy_markdown = make("Copy Reply as Markdown", "Ctrl+Alt+C", "As it was written, with its marks")
+        self.quote = make("Quote", "Ctrl+Shift+Y", "What is selected, or the last reply, into the message field")
         self.race = make("Race…", "Ctrl+Shift+P", "One prompt plain and with drafts: the same text, two clocks")
         self.choose_model = make("Choose Model…", "Ctrl+Shift+M", "Pick the model and its draft model")
         self.make_drafter = make(
@@ -252,7 +259,7 @@ class Menus(QObject):
                 "View",
                 [self.show_drafts, self.show_rejected, self.tokens, None, self.show_sidebar, None, appearance],
             ),
-            self._menu("Chat", [*self._about_chat(), None, self.stop, self.regenerate, None, self.race]),
+            self._menu("Chat", [*self._about_chat(), None, *self._about_turns(), None, self.race]),
             self._menu("Models", [self.choose_model, self.make_drafter, None, self.restart]),
             self.settings_menu,
             self._menu("Help", [self.help, *help_end]),
@@ -270,6 +277,11 @@ class Menus(QObject):
     def _about_chat(self) -> list[QAction | QMenu | None]:
         """What is done with the chat as a whole."""
         return [self.rename_chat, self.pin_chat, self.move_menu, self.duplicate_chat, None, self.delete_chat]
+
+    def _about_turns(self) -> list[QAction | QMenu | None]:
+        """What is done with single messages."""
+        running = [self.stop, self.regenerate, self.go_on, None, self.edit_message, self.quote]
+        return [*running, self.copy_reply, self.copy_markdown, None, self.previous_branch, self.next_branch]
 
     def _fill_settings_menu(self) -> None:
         menu = self.settings_menu

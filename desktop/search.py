@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from desktop.branches import leaf_of
 from desktop.store import INCOGNITO, Store, plain
 from desktop.words import Term, places, snippet, terms
 
@@ -98,17 +99,7 @@ class Search:
         store = self._store
         if any(row.id == message_id for row in store.messages(chat_id)):
             return
-        children: dict[int, int] = {}
-        for number, parent in store.read(
-            "SELECT id, parent_id FROM messages WHERE chat_id=? AND parent_id IS NOT NULL ORDER BY id",
-            (chat_id,),
-            chat_id,
-        ):
-            children[parent] = number
-        leaf = message_id
-        while leaf in children:
-            leaf = children[leaf]
-        store.set_head(chat_id, leaf)
+        store.set_head(chat_id, leaf_of(store, chat_id, message_id))
 
 
 def _marks(text: str, wanted: list[Term]) -> tuple[tuple[int, int], ...]:

@@ -360,9 +360,9 @@ class Store:
         rows = self.read(f"SELECT {_COLUMNS} FROM messages WHERE id=?", (message_id,), message_id)
         return _message(rows[0]) if rows else None
 
-    def messages(self, chat_id: int) -> list[MessageRow]:
-        """The shown path, first message first."""
-        head = self.read("SELECT head FROM chats WHERE id=?", (chat_id,), chat_id)
+    def messages(self, chat_id: int, leaf: int | None = None) -> list[MessageRow]:
+        """The shown path, or the one that ends at `leaf`, first message first."""
+        head = [(leaf,)] if leaf else self.read("SELECT head FROM chats WHERE id=?", (chat_id,), chat_id)
         rows = self.read(f"SELECT {_COLUMNS} FROM messages WHERE chat_id=?", (chat_id,), chat_id)
         by_id = {row[0]: row for row in rows}
         path, at = [], head[0][0] if head else None

@@ -52,6 +52,7 @@ from desktop.settings import (
 from desktop.sidebar.live_sidebar import LiveSidebar, model_title
 from desktop.store import ChatRow, MessageRow, Store
 from desktop.tokens.opener import TokensOpener
+from desktop.turn_actions import TurnActions
 from mlx_spec.events import Failed, Finished, ModelInfo, Problem, Round
 
 ICON = Path(__file__).parent / "icons" / "outrider.svg"
@@ -152,6 +153,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self._splitter)
         self.menus = Menus(self.menuBar(), self._settings)
         self.desk = ChatDesk(self)
+        self.turns = TurnActions(self)
         self.tokens = TokensOpener(self, self._conversation, self._store)
         self.maker = DrafterMaker(self, self._conversation, self.notice.tell)
         self.races = RaceOpener(self, self._conversation, self._settings)

@@ -53,8 +53,9 @@ class Field(QPlainTextEdit):
     escaped = Signal()
     files_given = Signal(object)  # the mime data of a drop or a paste that is files
 
-    def __init__(self, parent: QWidget, takes_files: bool = False) -> None:
+    def __init__(self, parent: QWidget, takes_files: bool = False, lines: int = LINES) -> None:
         super().__init__(parent)
+        self._lines = lines
         self._takes_files = takes_files
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
@@ -76,11 +77,11 @@ class Field(QPlainTextEdit):
 
     def _fit(self) -> None:
         # A QPlainTextEdit's document measures its height in lines.
-        lines = max(1, min(LINES, math.ceil(self.document().size().height())))
+        lines = max(1, min(self._lines, math.ceil(self.document().size().height())))
         height = lines * self.fontMetrics().lineSpacing() + 8
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)
-        many = self.document().size().height() > LINES
+        many = self.document().size().height() > self._lines
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if many else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         if self.verticalScrollBarPolicy() != policy:
             self.setVerticalScrollBarPolicy(policy)
@@ -277,6 +278,20 @@ class Composer(QWidget):
         cursor.endEditBlock()
         cursor.movePosition(cursor.MoveOperation.End)
         self.field.setTextCursor(cursor)
+
+    def quote(self, text: str) -> None:
+        """Quote a text, each line after a ">", at the end of what is typed; the cursor is below it."""
+        lines = text.replace("\0", "\ufffd").replace("\u2029", "\n").strip("\n").split("\n")
+        if not text.strip():
+            return
+        typed = self.field.toPlainText()
+        gap = "" if not typed else "\n" * max(0, 2 - (len(typed) - len(typed.rstrip("\n"))))
+        cursor = self.field.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        cursor.insertText(gap + "\n".join(f"> {line}".rstrip() for line in lines) + "\n\n")
+        self.field.setTextCursor(cursor)
+        self.field.ensureCursorVisible()
+        self.field.setFocus()
 
     def set_generating(self, generating: bool) -> None:
         """While a reply is written the button stops it; writing goes on, sending waits."""

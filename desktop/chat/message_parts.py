@@ -19,19 +19,19 @@ class Awake(QWidget):
 
 
 class QuietButton(QToolButton):
-    """A text button that is seen only while its message is looked at, or while it has the focus."""
+    """A text button that is seen only while its message is looked at, or while it has the focus; or `always`."""
 
-    def __init__(self, text: str, name: str, message: Awake) -> None:
+    def __init__(self, text: str, name: str, message: Awake, always: bool = False) -> None:
         super().__init__(message)
         self.setText(text)
         self.setAccessibleName(name)
         self.setToolTip(name)
         self.setAutoRaise(True)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._message = message
+        self._message, self._always = message, always
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self._message.awake or self.hasFocus() or self.isChecked():
+        if self._always or self._message.awake or self.hasFocus() or self.isChecked():
             super().paintEvent(event)
 
 

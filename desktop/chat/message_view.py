@@ -14,11 +14,13 @@ from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFont, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop.attachments import split
+from desktop.branches import can_go_on
 from desktop.chat.chips import ChipRow
 from desktop.chat.document_view import DocumentView
 from desktop.chat.edit_box import EditBox
+from desktop.chat.footer import Footer
 from desktop.chat.formulas import plain_text
-from desktop.chat.message_parts import Awake, Bubble, QuietButton
+from desktop.chat.message_parts import Awake, Bubble
 from desktop.chat.parter import Parted, Parter
 from desktop.chat.thought import ThoughtView
 from desktop.chat.typesetter import Rejected
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from desktop.store import MessageRow
 
 SHOWN = 200_000  # characters; more of one message is not laid out, only copied
-FOOTER = 26
 BUBBLE = 0.78  # of the width, at most
 
 
@@ -40,6 +41,9 @@ class MessageView(Awake):
     """A message and the row under it."""
 
     edit_requested = Signal(int, str)
+    branch_requested = Signal(int, int)  # this message, and the one beside it that is wanted
+    continue_requested = Signal(int)
+    quote_requested = Signal(str)
     regenerate_requested = Signal(int)
     restart_requested = Signal()
     tokens_requested = Signal(int)
@@ -134,49 +138,32 @@ class MessageView(Awake):
         layout.addWidget(self.bar)
 
     def _build_footer(self) -> None:
-        self._footer = QWidget(self)
-        self._footer.setFixedHeight(FOOTER)
-        across = QHBoxLayout(self._footer)
-        across.setContentsMargins(0, 0, 0, 0)
-        across.setSpacing(2)
         self.stats = QLabel(self)
         self.stats.setFont(self._small)
-        self.copy_button = self._button("Copy", "Copy this message", self.copy_text)
-        self.markdown_button = self._button("Copy as Markdown", "Copy this reply as Markdown", self.copy_markdown)
-        self.edit_button = self._button("Edit", "Edit this message and run again", self._edit)
-        self.regenerate_button = self._button("Regenerate", "Write this reply again", self._regenerate)
-        self.drafts_button = self._button("Drafts", "Show what was drafted and rejected here", None)
+        self._footer = footer = Footer(self, self._small, right=self.is_user)
+        self.branch = footer.branch
+        self.branch.chosen.connect(lambda wanted: self.branch_requested.emit(self.row.id, wanted))
+        what = "message" if self.is_user else "reply"
+        run = "Edit this message and run again" if self.is_user else "Edit this reply; it is kept, as a branch"
+        self.restart_button = footer.add("Restart engine", "Start the engine again", self.restart_requested.emit)
+        self.continue_button = footer.add("Continue", "Write on where this reply ended", self.go_on)
+        self.regenerate_button = footer.add("Regenerate", "Write this reply again", self._regenerate)
+        self.copy_button = footer.add("Copy", "Copy this message", self.copy_text)
+        self.markdown_button = footer.add("Copy as Markdown", "Copy this reply as Markdown", self.copy_markdown)
+        self.quote_button = footer.add("Quote", f"Quote this {what}, or what is selected in it", self.quote)
+        self.edit_button = footer.add("Edit", run, self.edit)
+        self.drafts_button = footer.add("Drafts", "Show what was drafted and rejected here", None)
         self.drafts_button.setCheckable(True)
         self.drafts_button.toggled.connect(self.show_all_drafts)
-        self.tokens_button = self._button("Tokens", "Show this reply pass by pass, and replay it", self._tokens)
-        self.restart_button = self._button("Restart engine", "Start the engine again", self.restart_requested.emit)
+        self.tokens_button = footer.add("Tokens", "Show this reply pass by pass, and replay it", self._tokens)
         if self.is_user:
-            across.addStretch(1)
-            for button in (self.copy_button, self.edit_button):
-                across.addWidget(button)
-            for button in (self.markdown_button, self.regenerate_button, self.drafts_button, self.tokens_button):
-                button.hide()
-            self.restart_button.hide()
             self.stats.hide()
-            return
-        self.edit_button.hide()
-        for button in (
-            self.restart_button,
-            self.regenerate_button,
-            self.copy_button,
-            self.markdown_button,
-            self.drafts_button,
-            self.tokens_button,
-        ):
-            across.addWidget(button)
-        across.addStretch(1)
+            for button in footer.buttons:
+                button.setVisible(button in (self.copy_button, self.quote_button, self.edit_button))
 
-    def _button(self, text: str, name: str, act: Callable[[], object] | None) -> QuietButton:
-        button = QuietButton(text, name, self)
-        button.setFont(self._small)
-        if act is not None:
-            button.clicked.connect(lambda _=False: act())
-        return button
+    def set_branches(self, ids: Sequence[int]) -> None:
+        """These messages, this one among them, stand in this place, each on a branch of its own."""
+        self.branch.set_branches(ids, self.row.id)
 
     # --------------------------------------------------------------------------------------- content
 
@@ -318,8 +305,10 @@ class MessageView(Awake):
             return
         self.stats.setVisible(bool(self.stats.text()))
         self.restart_button.setVisible(row.state in ("failed", "cut"))
-        for button in (self.regenerate_button, self.copy_button, self.markdown_button):
+        always = (self.copy_button, self.markdown_button, self.quote_button, self.edit_button, self.regenerate_button)
+        for button in always:
             button.setVisible(not writing)
+        self.continue_button.setVisible(can_go_on(row))
         self.tokens_button.setVisible(bool(row.model))
         drafted = any(span.drafter for span in row.spans) or bool(stats and stats.by_drafter)
         self.drafts_button.setVisible(not writing and drafted)
@@ -385,14 +374,7 @@ class MessageView(Awake):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for button in (
-            self.copy_button,
-            self.markdown_button,
-            self.edit_button,
-            self.regenerate_button,
-            self.drafts_button,
-            self.tokens_button,
-        ):
+        for button in self._footer.buttons:
             if not button.isHidden():
                 action = menu.addAction(button.accessibleName())
                 action.triggered.connect(button.click)
@@ -415,20 +397,39 @@ class MessageView(Awake):
         """What is copied: the answer, or what was thought where there is no answer."""
         return next((view.typesetter.source for view in reversed(self._views()) if view.typesetter.source), "")
 
-    def _edit(self) -> None:
+    def selected_text(self) -> str:
+        """What is selected in it, "" if nothing is."""
+        for view in self._views():
+            if view.textCursor().hasSelection():
+                return view.createMimeDataFromSelection().text()
+        return ""
+
+    def quote(self) -> None:
+        """Quote what is selected in it, or all of it."""
+        self.quote_requested.emit(self.selected_text() or self._answer_source())
+
+    def edit(self) -> None:
         """Let the person change the text in its place."""
         if self._editor is not None:
             self._editor.setFocus()
             return
-        self._editor = EditBox(self.row.text, self.view.document().defaultFont(), self._bubble)
+        if self.row.state == "writing":
+            return
+        font = self.view.document().defaultFont()
+        if self.is_user:
+            self._editor, layout = EditBox(self.row.text, font, self._bubble), self._bubble.layout()
+            self._editor.setFixedWidth(self._bubble_room())
+        else:
+            self._editor, layout = EditBox(self.row.text, font, self, reply=True), self.layout()
         self._editor.confirmed.connect(self._edited)
         self._editor.cancelled.connect(self._stop_editing)
-        self._editor.setFixedWidth(self._bubble_room())
-        layout = self._bubble.layout()
-        if layout is not None:
-            layout.addWidget(self._editor)
+        if isinstance(layout, QVBoxLayout):
+            layout.insertWidget(layout.indexOf(self.view) + 1, self._editor)
         self.view.hide()
-        self.chips.hide()
+        if self.thought is not None:
+            self.thought.hide()
+        if self.is_user:
+            self.chips.hide()
         self._editor.show()
         self._editor.setFocus()
 
@@ -441,13 +442,22 @@ class MessageView(Awake):
             self._editor.hide()
             self._editor.deleteLater()
             self._editor = None
-        self.chips.setVisible(bool(self.chips.chips))
-        self.view.setVisible(bool(self.view.typesetter.source) or not self.chips.chips)
+        if self.is_user:
+            self.chips.setVisible(bool(self.chips.chips))
+            self.view.setVisible(bool(self.view.typesetter.source) or not self.chips.chips)
+        else:
+            if self.thought is not None:
+                self.thought.show()
+            self._show_view()
         self.edit_button.setFocus()
 
     def _bubble_room(self) -> int:
         """The most that a bubble's content may be wide."""
         return max(80, int(self.width() * BUBBLE) - 28)
+
+    def go_on(self) -> None:
+        """Ask for more of this reply."""
+        self.continue_requested.emit(self.row.id)
 
     def _regenerate(self) -> None:
         self.regenerate_requested.emit(self.row.id)
@@ -489,6 +499,7 @@ class MessageView(Awake):
 
     def _recolor(self) -> None:
         colors = colors_of(self)
+        self.branch.recolor()
         labels = [self.stats, self.status] if self.is_user else [self.stats, self.status, self.header]
         for label in labels:
             palette = label.palette()

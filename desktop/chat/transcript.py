@@ -6,7 +6,7 @@ that comes. Knows message rows and rounds; does not know the store or the engine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QRect, Qt, QTimer, Signal
@@ -73,6 +73,9 @@ class Transcript(QScrollArea):
     """The middle of the window."""
 
     edit_requested = Signal(int, str)
+    branch_requested = Signal(int, int)
+    continue_requested = Signal(int)
+    quote_requested = Signal(str)
     regenerate_requested = Signal(int)
     restart_requested = Signal()
     tokens_requested = Signal(int)
@@ -91,6 +94,7 @@ class Transcript(QScrollArea):
         self.count: Callable[[str], Tokens] | None = None  # the tokens of a text
         self._rows: list[MessageRow] = []  # that are not built yet, oldest first
         self._views: dict[int, MessageView] = {}  # in order
+        self._branches: Mapping[int, Sequence[int]] = {}
         self._show_drafts = True
         self._show_rejected = True
         self._following = True
@@ -141,6 +145,24 @@ class Transcript(QScrollArea):
         while message_id not in self._views and any(row.id == message_id for row in self._rows):
             self.build_older()
         return self._views.get(message_id)
+
+    def set_branches(self, branches: Mapping[int, Sequence[int]]) -> None:
+        """By message: it and those that stand beside it, for what is shown now and from now on."""
+        self._branches = branches
+        for number, view in self._views.items():
+            view.set_branches(branches.get(number, ()))
+
+    def top_of(self, view: MessageView) -> int:
+        """How far below the upper edge a message begins."""
+        return view.mapTo(self.viewport(), view.rect().topLeft()).y()
+
+    def put(self, view: MessageView, top: int) -> None:
+        """Scroll so that a message begins so far below the upper edge."""
+        self.lay_out()
+        self._set_following(False)
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.value() + self.top_of(view) - top)
+        self._set_following(bar.maximum() - bar.value() <= 1)
 
     def bring(self, view: MessageView, rect: QRect) -> None:
         """Bring a piece of a message into sight, a third from the top; the end is not followed any more."""
@@ -217,7 +239,11 @@ class Transcript(QScrollArea):
     def _make(self, row: MessageRow) -> MessageView:
         view = MessageView(row, self._font, self._sheet, self.count)
         view.rounds_provider = self._rounds
+        view.set_branches(self._branches.get(row.id, ()))
         view.edit_requested.connect(self.edit_requested)
+        view.branch_requested.connect(self.branch_requested)
+        view.continue_requested.connect(self.continue_requested)
+        view.quote_requested.connect(self.quote_requested)
         view.regenerate_requested.connect(self.regenerate_requested)
         view.restart_requested.connect(self.restart_requested)
         view.tokens_requested.connect(self.tokens_requested)

@@ -35,8 +35,7 @@ def stats_line(stats: Finished | None) -> str:
 
 def state_line(state: str, note: str) -> str:
     """A reply's state for a person, "" if it is simply done or being written."""
-    words = STATES.get(state, "")
-    return f"{words} {note}".strip() if words else ""
+    return "" if state == "writing" else f"{STATES.get(state, '')} {note}".strip()
 
 
 def progress_line(progress: PromptProgress) -> str:

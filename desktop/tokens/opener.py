@@ -44,7 +44,7 @@ class TokensOpener(QObject):
 
     def _added(self, row: MessageRow) -> None:
         if row.state == "writing":
-            self._live = (row.id, [])
+            self._live = (row.id, self._store.rounds(row.id))  # some, where it is continued
 
     def _rounds(self, message_id: int, rounds: list[Round]) -> None:
         if self._live is not None and self._live[0] == message_id:
