@@ -6,13 +6,14 @@ its text has many, and Ctrl+Enter keeps it. Knows only text.
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QKeyEvent
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QFont, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from desktop.attachments import join, split
 from desktop.chat.chips import ChipRow
 from desktop.chat.composer import Field
+from desktop.theme import colors_of
 
 REPLY_LINES = 20  # to which a reply's field grows before it scrolls
 
@@ -57,7 +58,9 @@ class EditBox(QWidget):
         across.addWidget(self.cancel_button)
         across.addWidget(self.run_button)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        inset = 10 if reply else 0
+        layout.setContentsMargins(inset, inset, inset, inset)
+        self._framed = reply
         layout.addWidget(self.chips)
         layout.addWidget(self.field)
         layout.addLayout(across)
@@ -71,3 +74,11 @@ class EditBox(QWidget):
         text = join(self.chips.attachments, self.field.toPlainText())
         if text.strip() and not self.field.composing:
             self.confirmed.emit(text)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A reply has no bubble of its own: a frame says that it is being edited."""
+        if self._framed:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(colors_of(self).border, 1))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSizePolicy, QWidget
 
 from desktop.chat.message_parts import Awake, QuietButton
 from desktop.theme import colors_of
 
 HIGH = 26
+GAP = 2
 
 
 class BranchSwitch(QWidget):
@@ -37,11 +38,16 @@ class BranchSwitch(QWidget):
         self.on.clicked.connect(lambda: self.step(1))
         self.hide()
 
+    @property
+    def several(self) -> bool:
+        """Whether there is a branch beside this one."""
+        return len(self._ids) > 1
+
     def set_branches(self, ids: Sequence[int], shown: int) -> None:
         """These stand beside each other, oldest first; hidden where there is only one."""
         self._ids = tuple(ids)
         self._at = self._ids.index(shown) if shown in self._ids else 0
-        self.setVisible(len(self._ids) > 1)
+        self.setVisible(self.several)
         self.count.setText(f"{self._at + 1} / {len(self._ids)}")
         self.count.setAccessibleName(f"Branch {self._at + 1} of {len(self._ids)}")
         self.back.setEnabled(self._at > 0)
@@ -69,7 +75,10 @@ class BranchSwitch(QWidget):
 
 
 class Footer(QWidget):
-    """The switch of the branches, and buttons that are made once and shown as the message's state wants."""
+    """The switch of the branches, and buttons that are made once and shown as the message's state wants.
+
+    What has no room in a narrow window is in a menu at the end of the row.
+    """
 
     def __init__(self, message: Awake, font: QFont, right: bool) -> None:
         super().__init__(message)
@@ -77,16 +86,20 @@ class Footer(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._message, self._font = message, font
         self.branch = BranchSwitch(message, font)
-        self.buttons: list[QuietButton] = []
+        self._buttons: dict[QuietButton, bool] = {}  # and whether each is wanted
+        self.more = QuietButton("⋯", "More that can be done with this message", message)
+        self.more.setFont(font)
+        self.more.clicked.connect(self._show_more)
+        self.more.hide()
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(2)
-        if right:
-            self._row.addStretch(1)
+        self._row.setSpacing(GAP)
         self._row.addWidget(self.branch)
-        if not right:
+        self._row.addWidget(self.more)
+        if right:
+            self._row.insertStretch(0, 1)
+        else:
             self._row.addStretch(1)
-        self._right = right
 
     def add(self, text: str, name: str, act: Callable[[], object] | None) -> QuietButton:
         """A button at the end of the row."""
@@ -94,10 +107,46 @@ class Footer(QWidget):
         button.setFont(self._font)
         if act is not None:
             button.clicked.connect(lambda _=False: act())
-        self._row.insertWidget(self._row.count() - (0 if self._right else 1), button)
-        self.buttons.append(button)
+        self._row.insertWidget(self._row.indexOf(self.more), button)
+        self._buttons[button] = True
         return button
 
-    def rest(self) -> None:
-        """The message is looked at, or not any more."""
-        self.update()
+    def want(self, button: QuietButton, wanted: bool) -> None:
+        """Offer a button, or do not."""
+        if self._buttons[button] != wanted or wanted == button.isHidden():
+            self._buttons[button] = wanted
+            self.arrange()
+
+    @property
+    def offered(self) -> list[QuietButton]:
+        """The buttons that make sense now, whether there is room for them or not."""
+        return [button for button, wanted in self._buttons.items() if wanted]
+
+    def arrange(self) -> None:
+        """Show what there is room for."""
+        room = self.width() - (self.branch.sizeHint().width() + GAP if self.branch.several else 0)
+        wide = {button: button.sizeHint().width() + GAP for button in self.offered}
+        if sum(wide.values()) > room:
+            room -= self.more.sizeHint().width() + GAP
+        for button in self._buttons:
+            fits = button in wide and wide[button] <= room
+            room = room - wide[button] if fits else (0 if button in wide else room)
+            button.setVisible(fits)
+        self.more.setVisible(any(button.isHidden() for button in wide))
+
+    def menu(self, buttons: Iterable[QuietButton]) -> QMenu:
+        """A menu of some buttons, by their names; not yet shown."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for button in buttons:
+            action = menu.addAction(button.accessibleName())
+            action.triggered.connect(button.click)
+        return menu
+
+    def _show_more(self) -> None:
+        hidden = [button for button in self.offered if button.isHidden()]
+        self.menu(hidden).popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.arrange()

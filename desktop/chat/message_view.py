@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFont, QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop.attachments import split
 from desktop.branches import can_go_on
@@ -158,12 +158,13 @@ class MessageView(Awake):
         self.tokens_button = footer.add("Tokens", "Show this reply pass by pass, and replay it", self._tokens)
         if self.is_user:
             self.stats.hide()
-            for button in footer.buttons:
-                button.setVisible(button in (self.copy_button, self.quote_button, self.edit_button))
+            for button in footer.offered:
+                footer.want(button, button in (self.copy_button, self.quote_button, self.edit_button))
 
     def set_branches(self, ids: Sequence[int]) -> None:
         """These messages, this one among them, stand in this place, each on a branch of its own."""
         self.branch.set_branches(ids, self.row.id)
+        self._footer.arrange()
 
     # --------------------------------------------------------------------------------------- content
 
@@ -304,14 +305,14 @@ class MessageView(Awake):
         if self.is_user:
             return
         self.stats.setVisible(bool(self.stats.text()))
-        self.restart_button.setVisible(row.state in ("failed", "cut"))
-        always = (self.copy_button, self.markdown_button, self.quote_button, self.edit_button, self.regenerate_button)
+        want, drafted = self._footer.want, any(s.drafter for s in row.spans) or bool(stats and stats.by_drafter)
+        want(self.restart_button, row.state in ("failed", "cut"))
+        want(self.continue_button, can_go_on(row))
+        always = (self.regenerate_button, self.copy_button, self.markdown_button, self.quote_button, self.edit_button)
         for button in always:
-            button.setVisible(not writing)
-        self.continue_button.setVisible(can_go_on(row))
-        self.tokens_button.setVisible(bool(row.model))
-        drafted = any(span.drafter for span in row.spans) or bool(stats and stats.by_drafter)
-        self.drafts_button.setVisible(not writing and drafted)
+            want(button, not writing)
+        want(self.drafts_button, not writing and drafted)
+        want(self.tokens_button, bool(row.model))
 
     def _held_over(self) -> bool:
         return self._length > SHOWN
@@ -372,12 +373,7 @@ class MessageView(Awake):
         self.tokens_requested.emit(self.row.id)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for button in self._footer.buttons:
-            if not button.isHidden():
-                action = menu.addAction(button.accessibleName())
-                action.triggered.connect(button.click)
+        menu = self._footer.menu(self._footer.offered)
         if not menu.isEmpty():
             menu.popup(event.globalPos())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QTextCursor
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from desktop.chat.message_view import MessageView
@@ -19,7 +19,7 @@ from desktop.store import Store
 from desktop.window import MainWindow
 from tests.desktop import window_engine
 
-pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
+pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", "This plugin does not support")
 WAIT_MS = 15_000
 REPLY = " one two four" * 4
 
@@ -262,3 +262,23 @@ def test_quoting(window: MainWindow, qtbot: QtBot) -> None:
     assert window.composer.text().endswith("> One\n\n")
     window.composer.field.undo()
     assert window.composer.text().endswith("Why?")
+
+
+def test_a_narrow_window_clips_no_button(window: MainWindow, qtbot: QtBot) -> None:
+    say(qtbot, window, "first")
+    view = last(window)
+    footer = view._footer
+    assert footer.more.isHidden()
+    window.resize(900, 600)
+    qtbot.waitUntil(footer.more.isVisible)
+    shown = [button for button in footer.offered if button.isVisible()]
+    assert view.regenerate_button in shown
+    assert all(button.geometry().right() < footer.width() for button in [*shown, footer.more])
+    assert view.tokens_button in footer.offered
+    footer.more.click()
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    names = [action.text() for action in menu.actions()]
+    assert view.tokens_button.accessibleName() in names
+    assert view.regenerate_button.accessibleName() not in names
+    menu.close()
