@@ -373,12 +373,12 @@ def _plan(
     for name in names:
         drafter = drafters[name]
         free = drafter.cost_hint == 0
-        offer = offers.get(name) if free else guard.call(name, drafter.offer, history, limit)
+        offer = offers.get(name) if free else guard.call(name, drafter.offer, history, _most(settings, name, limit))
         if offer is not None and offer.limit >= 1:
             found[name] = offer
     if settings.adaptive:
         candidates = [
-            Candidate(n, o.key, min(limit, o.limit), d.cost_hint, d.stops)
+            Candidate(n, o.key, min(_most(settings, n, limit), o.limit), d.cost_hint, d.stops)
             for n, o in found.items()
             if (d := drafters[n])
         ]
@@ -388,7 +388,7 @@ def _plan(
         name = chosen.drafter
     elif found:
         name = next(iter(found))
-        n = min(limit, found[name].limit)
+        n = min(_most(settings, name, limit), found[name].limit)
         choice = Choice(n, 1.0, f"{name}, {n} tokens")
     else:
         return Plan(why="nothing to propose")
@@ -431,6 +431,11 @@ def _limit(settings: DrafterSettings, reply: Reply, history: History, target: Ta
     return limit
 
 
+def _most(settings: DrafterSettings, name: str, limit: int) -> int:
+    """The longest draft that one drafter may propose now."""
+    return min(limit, max(1, dict(settings.limits).get(name, limit)))
+
+
 def _free_offers(
     settings: DrafterSettings, drafters: Mapping[str, Drafter], guard: Guard, history: History, limit: int
 ) -> dict[str, Offer]:
@@ -439,7 +444,7 @@ def _free_offers(
     for name in settings.names if limit >= 1 else ():
         drafter = drafters.get(name)
         if drafter is not None and drafter.cost_hint == 0:
-            offer = guard.call(name, drafter.offer, history, limit)
+            offer = guard.call(name, drafter.offer, history, _most(settings, name, limit))
             if offer is not None and any(not 0 <= t < history.vocabulary for t in offer.tokens):
                 guard.bench(name, "it drafted tokens that do not exist")
             elif offer is not None and offer.limit >= 1:

@@ -46,6 +46,7 @@ class SamplingSettings:
 class DrafterSettings:
     """Which drafters may propose, by name, and the accept rule. Order matters only where two promise the same.
 
+    `limits` are longest drafts of single drafters, where they are shorter than `max_draft`.
     An empty `names` is plain decoding. `rule` is "match", "rejection" or "block". `adaptive` False drafts
     `max_draft` tokens whenever a drafter has them, whatever it costs: for measurements, not for people.
     """
@@ -54,6 +55,7 @@ class DrafterSettings:
     rule: str = "match"
     max_draft: int = 16
     adaptive: bool = True
+    limits: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class Load:
 
     `context` limits the context length in tokens (None = what the model was made for). `dtype` None keeps
     the weights as they are stored, except where mlx has no GPU: there quantized weights are slow and are
-    widened to float32 if they fit. "stored" keeps them always, "float32" widens them always.
+    widened to float32 if they fit. "stored" keeps them always, "float32" widens them always. `kv_bits` (4 or 8)
+    keeps the target's keys and values in so many bits once a conversation is long.
     """
 
     request: int
@@ -78,6 +81,7 @@ class Load:
     draft: str | None = None
     context: int | None = None
     dtype: str | None = None
+    kv_bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

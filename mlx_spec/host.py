@@ -132,7 +132,7 @@ class Host:
 
         self._engine = None
         self._clear()
-        target, draft = prepare(request.model, request.draft, request.context, request.dtype, progress)
+        target, draft = prepare(request.model, request.draft, request.context, request.dtype, progress, request.kv_bits)
         progress("read", request.model, 0, 0)
         self._engine = load_engine(
             target,
@@ -145,6 +145,7 @@ class Host:
             learned=_kept("learned"),
             layers=_kept("layers"),
             heads=heads(),
+            kv_bits=request.kv_bits,
         )
         mx.clear_cache()
         self._send(Loaded(request.request, self._engine.info, time.perf_counter() - started))
@@ -209,6 +210,7 @@ def prepare(
     context: int | None,
     dtype: str | None,
     progress: Progress | None = None,
+    kv_bits: int | None = None,
 ) -> tuple[Path, Path | None]:
     """Find or fetch both models and check that they fit together and into memory. Raises `Problem`."""
     import json
@@ -226,7 +228,8 @@ def prepare(
         if not report.ok:
             raise Problem(f'"{draft}" cannot draft for "{model}": {report.reasons[0]}.', "Choose another draft model.")
     most = context_length(json.loads((target / "config.json").read_text()))
-    memory.check(target, second, min(context or most, most), dtype or ("stored" if has_gpu() else "float32"))
+    width = dtype or ("stored" if has_gpu() else "float32")
+    memory.check(target, second, min(context or most, most), width, kv_bits)
     return target, second
 
 

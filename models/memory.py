@@ -16,6 +16,8 @@ from .folder import header, read_json, weight_files
 
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U32": 4, "U8": 1, "I8": 1}
 CHUNK = 512  # rows of a prefill pass
+KV_START = 5000  # tokens of a conversation from which on keys and values are quantized, where they are
+KV_GROUP = 64  # numbers that share a scale and a bias then
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +59,24 @@ def weights_of(folder: Path, dtype: str | None = None) -> int:
     return total
 
 
-def kv_of(config: dict[str, Any], context: int, width: int) -> int:
-    """Bytes of plain key and value caches for `context` tokens at `width` bytes a number."""
+def kv_of(config: dict[str, Any], context: int, width: int, kv_bits: int | None = None) -> int:
+    """Bytes of key and value caches for `context` tokens at `width` bytes a number, or kept in `kv_bits` bits."""
     text = config.get("text_config", config)
     heads = text.get("num_key_value_heads") or text.get("num_attention_heads") or 1
     size = text.get("head_dim") or text.get("hidden_size", 0) // (text.get("num_attention_heads") or 1)
-    return int(2 * text.get("num_hidden_layers", 0) * heads * size * context * width)
+    numbers = 2 * text.get("num_hidden_layers", 0) * heads * size * context
+    if kv_bits is None or context <= KV_START:
+        return int(numbers * width)
+    return int(numbers * (kv_bits / 8 + 2 * width / KV_GROUP))
 
 
-def need(target: Path, draft: Path | None, context: int, dtype: str | None = None) -> MemoryNeed:
-    """Bytes that a target and maybe a draft model take at a full context of `context` tokens."""
+def need(
+    target: Path, draft: Path | None, context: int, dtype: str | None = None, kv_bits: int | None = None
+) -> MemoryNeed:
+    """Bytes that a target and maybe a draft model take at a full context of `context` tokens.
+
+    `kv_bits` is what the target's keys and values are kept in; a draft model's stay as they are.
+    """
     return need_of(
         read_json(target / "config.json"),
         weights_of(target, dtype),
@@ -74,11 +84,18 @@ def need(target: Path, draft: Path | None, context: int, dtype: str | None = Non
         weights_of(draft, dtype) if draft else 0,
         context,
         4 if dtype == "float32" else 2,
+        kv_bits,
     )
 
 
 def need_of(
-    config: dict[str, Any], weights: int, draft_config: dict[str, Any], draft_weights: int, context: int, width: int = 2
+    config: dict[str, Any],
+    weights: int,
+    draft_config: dict[str, Any],
+    draft_weights: int,
+    context: int,
+    width: int = 2,
+    kv_bits: int | None = None,
 ) -> MemoryNeed:
     """The same for models that need not be here: their configs, bytes of weights, and bytes a number of the caches.
 
@@ -90,7 +107,7 @@ def need_of(
     return MemoryNeed(
         weights=weights,
         draft_weights=draft_weights,
-        kv=kv_of(config, context, width),
+        kv=kv_of(config, context, width, kv_bits),
         draft_kv=kv_of(draft_config, context, width) if draft_config else 0,
         working=CHUNK * (4 * hidden) * width + 32 * vocabulary * 4,
     )
@@ -113,9 +130,11 @@ def available() -> int:
     return free
 
 
-def check(target: Path, draft: Path | None, context: int, dtype: str | None = None) -> MemoryNeed:
+def check(
+    target: Path, draft: Path | None, context: int, dtype: str | None = None, kv_bits: int | None = None
+) -> MemoryNeed:
     """Raise `Problem` with the figures if the models do not fit; returns the need if they do."""
-    asked, there = need(target, draft, context, dtype), available()
+    asked, there = need(target, draft, context, dtype, kv_bits), available()
     if asked.total <= there:
         return asked
     gb = 1e-9
@@ -126,6 +145,9 @@ def check(target: Path, draft: Path | None, context: int, dtype: str | None = No
     remedies = ["choose a smaller model"]
     if draft and asked.total - asked.draft_weights - asked.draft_kv <= there:
         remedies.insert(0, "go without the draft model")
+    small = need(target, draft, context, dtype, 4)
+    if kv_bits is None and small.total <= there:
+        remedies.insert(0, "keep the keys and values in 4 or 8 bits")
     if asked.total - asked.kv - asked.draft_kv <= there:
         remedies.insert(0, "set a shorter context length")
     raise Problem(

@@ -116,6 +116,24 @@ def test_no_drafter_changes_the_text(engine: Engine, setting: str, kind: str) ->
         del engine.drafters["guesser"]
 
 
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_drafter_of_its_own_limit_drafts_no_more(engine: Engine, adaptive: bool) -> None:
+    engine.reset()
+    plain, *_ = write(engine, SETTINGS["greedy"], DrafterSettings(names=()))
+    engine.drafters["guesser"] = Guesser(plain, len(engine.encode(PROMPT)), "right")
+    try:
+        for limits, most in ((("guesser", 2), 2), (("lookup", 2), 7), (("guesser", 99), 7)):
+            engine.reset()
+            settings = DrafterSettings(names=("guesser",), adaptive=adaptive, max_draft=7, limits=(limits,))
+            tokens, _, _, rounds = write(engine, SETTINGS["greedy"], settings)
+            assert tokens == plain
+            assert max(len(r.drafted) for r in rounds) <= most
+            if not adaptive:
+                assert max(len(r.drafted) for r in rounds) == most
+    finally:
+        del engine.drafters["guesser"]
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("names", [("lookup",), ("model",), ("lookup", "model")])
 def test_real_drafters_change_nothing(engine: Engine, setting: str, names: tuple[str, ...]) -> None:

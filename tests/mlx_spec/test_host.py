@@ -136,6 +136,17 @@ def test_replies_are_kept_by_chat_and_forgotten(peer: Peer) -> None:
     assert file.read_text() == ""
 
 
+def test_keys_and_values_in_few_bits_are_asked_of_the_engine(tmp_path: Path) -> None:
+    peer = Peer(tmp_path / "home")
+    peer.connection.send(Load(1, str(tiny_llama(tmp_path / "target")), kv_bits=5))
+    failed = peer.until(Loaded, Failed)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.message == "Keys and values cannot be kept in 5 bits."
+    peer.connection.send(Shutdown())
+    peer.process.join(10)
+    peer.connection.close()
+
+
 def test_loading_what_is_no_model_is_refused(tmp_path: Path) -> None:
     peer = Peer(tmp_path / "home")
     peer.connection.send(Load(1, str(tmp_path)))

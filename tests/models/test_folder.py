@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mlx_spec import engine
 from mlx_spec.events import Problem
 from models import check_folder, check_pair, locate, memory
 from tests.mlx_spec.tiny import tiny_llama
@@ -85,6 +86,23 @@ def test_memory_need_counts_weights_and_caches(folder: Path) -> None:
     # two layers, keys and values, two heads of 16, 100 tokens, two bytes
     assert stored.kv == 2 * 2 * 2 * 16 * 100 * 2
     assert memory.need(folder, None, 100, "float32").kv == 2 * stored.kv
+
+
+def test_keys_and_values_in_few_bits_take_less_once_there_are_many(folder: Path) -> None:
+    plain = memory.need(folder, None, 10_000)
+    assert memory.need(folder, None, 10_000, None, 8).kv == plain.kv * (8 + 32 / 64) / 16
+    assert memory.need(folder, None, 10_000, None, 4).kv == plain.kv * (4 + 32 / 64) / 16
+    assert memory.need(folder, folder, 10_000, None, 4).draft_kv == plain.kv
+    assert memory.need(folder, None, 5_000, None, 4).kv == memory.need(folder, None, 5_000).kv
+    assert memory.KV_START == engine.KV_START
+
+
+def test_few_bits_are_offered_where_they_would_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: memory.need(folder, None, 100_000, None, 4).total)
+    memory.check(folder, None, 100_000, None, 4)
+    with pytest.raises(Problem) as e:
+        memory.check(folder, None, 100_000)
+    assert "4 or 8 bits" in e.value.remedy
 
 
 def test_no_room_is_a_sentence_with_figures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
