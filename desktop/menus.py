@@ -148,6 +148,9 @@ class Menus(QObject):
         self.quote = make("Quote", "Ctrl+Shift+Y", "What is selected, or the last reply, into the message field")
         self.race = make("Race…", "Ctrl+Shift+P", "One prompt plain and with drafts: the same text, two clocks")
         self.choose_model = make("Choose Model…", "Ctrl+Shift+M", "Pick the model and its draft model")
+        self.browse_models = make(
+            "Browse Models…", "Ctrl+Shift+B", "Search the hub, downloads, and what is on this disk"
+        )
         self.make_drafter = make(
             "Make a Drafter for This Model…", tip="Train a small head that guesses this model's words, on this machine"
         )
@@ -260,7 +263,7 @@ class Menus(QObject):
                 [self.show_drafts, self.show_rejected, self.tokens, None, self.show_sidebar, None, appearance],
             ),
             self._menu("Chat", [*self._about_chat(), None, *self._about_turns(), None, self.race]),
-            self._menu("Models", [self.choose_model, self.make_drafter, None, self.restart]),
+            self._menu("Models", [self.choose_model, self.browse_models, self.make_drafter, None, self.restart]),
             self.settings_menu,
             self._menu("Help", [self.help, *help_end]),
         ]

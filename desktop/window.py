@@ -33,6 +33,7 @@ from desktop.dialogs.settings import SettingsDialog
 from desktop.dialogs.texts import HelpDialog, about_box
 from desktop.drafter_maker import DrafterMaker
 from desktop.menus import Menus
+from desktop.model_desk import ModelDesk
 from desktop.race.opener import RaceOpener
 from desktop.settings import (
     COLOR_SCHEME,
@@ -156,6 +157,7 @@ class MainWindow(QMainWindow):
         self.turns = TurnActions(self)
         self.tokens = TokensOpener(self, self._conversation, self._store)
         self.maker = DrafterMaker(self, self._conversation, self.notice.tell)
+        self.models = ModelDesk(self, self._conversation, self._settings, self._load, self.notice.tell)
         self.races = RaceOpener(self, self._conversation, self._settings)
 
     def _connect_widgets(self) -> None:
@@ -184,6 +186,7 @@ class MainWindow(QMainWindow):
         menus.stop.triggered.connect(talk.stop)
         menus.regenerate.triggered.connect(self._regenerate)
         menus.choose_model.triggered.connect(self.choose_model)
+        menus.browse_models.triggered.connect(lambda: self.models.open())
         menus.make_drafter.triggered.connect(lambda: self.maker.open())
         menus.restart.triggered.connect(talk.restart_engine)
         menus.help.triggered.connect(self._show_help)
@@ -405,6 +408,7 @@ class MainWindow(QMainWindow):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         inherit_scheme(dialog)
         dialog.chosen.connect(self._load)
+        dialog.browse.connect(lambda: self.models.open())
         dialog.open()
 
     def _load(self, model: str, draft: str) -> None:
@@ -449,5 +453,6 @@ class MainWindow(QMainWindow):
             self._settings.set(WINDOW_STATE, bytes(self.saveState().data()))
             self._settings.set(SPLITTER, bytes(self._splitter.saveState().data()))
             self.maker.close()
+            self.models.close()
             self._conversation.close()
         event.accept()

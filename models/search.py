@@ -14,7 +14,6 @@ from typing import Any
 from mlx_spec.events import Problem
 
 from . import hub, loadable
-from .gguf_import import ARCHITECTURES
 from .memory import SIZES
 
 FORMS = ("mlx", "gguf", "all")  # what to list: mlx folders, GGUF files, anything
@@ -154,6 +153,8 @@ def _why_not(form: str, tags: list[str], config: Mapping[str, Any], entry: Mappi
 
 def gguf_why_not(kind: str) -> str:
     """Why a GGUF file of this architecture cannot be imported; "" if it can."""
+    from .gguf_import import ARCHITECTURES  # brings numpy, which a window need not wait for
+
     if kind in ARCHITECTURES:
         return ""
     return f'GGUF files of the architecture "{kind}" cannot be imported yet; look for the model in MLX\'s form.'

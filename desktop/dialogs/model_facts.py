@@ -12,7 +12,9 @@ from desktop.sidebar.stats import bytes_text
 from mlx_spec.events import Problem
 from models import LocalModel, check_folder, check_pair, local_models, propose
 from models.folder import read_json
+from models.locate import HUB_FILE
 from models.memory import available, need
+from models.on_disk import PLACES, elsewhere
 
 KINDS = {"imported": "on this machine", "hub": "in the hub's cache", "catalogue": "not downloaded yet"}
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "model_max_length")
@@ -41,8 +43,15 @@ class Assessment:
 
 
 def list_choices() -> list[Choice]:
-    """What is on this machine, then what can be fetched by name."""
-    return [choice_of(model) for model in local_models()]
+    """What is on this machine, then what other programs have here, then what can be fetched by name."""
+    known = [choice_of(model) for model in local_models()]
+    here = sum(model.path is not None for model in local_models())
+    others = [
+        Choice(one.source, one.title, f"{bytes_text(one.bytes)} · of {PLACES[one.place]}")
+        for one in elsewhere({Path(choice.source) for choice in known})
+        if not one.why_not
+    ]
+    return known[:here] + others + known[here:]
 
 
 def choice_of(model: LocalModel) -> Choice:
@@ -72,6 +81,8 @@ def find(source: str) -> tuple[Path | None, str]:
             return folder, ""
         size = bytes_text(path.stat().st_size)
         return None, f"{path.name} is imported first ({size}); the check follows then."
+    if HUB_FILE.fullmatch(source) and not source.startswith((".", "/", "~")):
+        return None, f"{source} is fetched from the hub and imported first; the check follows then."
     if source.count("/") == 1 and not source.startswith((".", "/", "~")) and not source.endswith(".gguf"):
         return None, f"{source} is fetched from the hub first; the check follows then."
     raise Problem(f'There is no model "{source}".', "Name a folder, a GGUF file or a hub id (owner/name).")

@@ -118,6 +118,7 @@ class ModelsDialog(QDialog):
     """Pick a model and a draft model. `chosen` carries both sources; the draft is "" for none."""
 
     chosen = Signal(str, str)
+    browse = Signal()  # look further: on the hub, among downloads, in other programs' folders
 
     def __init__(
         self,
@@ -147,6 +148,9 @@ class ModelsDialog(QDialog):
         self._timer.timeout.connect(self._ask)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.load_button = buttons.addButton("Load", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.browse_button = buttons.addButton("Find More…", QDialogButtonBox.ButtonRole.ActionRole)
+        self.browse_button.setToolTip("Search the hub, and see what is on this disk")
+        self.browse_button.clicked.connect(self._browse)
         buttons.accepted.connect(self._accept)
         buttons.rejected.connect(self.reject)
         pickers = QHBoxLayout()
@@ -198,6 +202,10 @@ class ModelsDialog(QDialog):
         if not fine:
             palette.setColor(palette.ColorRole.WindowText, colors_of(self).danger)
         self.verdict.setPalette(palette)
+
+    def _browse(self) -> None:
+        self.reject()
+        self.browse.emit()
 
     def _accept(self) -> None:
         model, draft = self.target.source(), self.draft.source()
