@@ -7,17 +7,20 @@ While anything is fetched the machine is kept awake. The window's own part is th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
 from desktop.color_scheme import inherit_scheme
 from desktop.conversation import Conversation
-from desktop.dialogs.models_browser import ModelsBrowser
 from desktop.macos import Awake
 from desktop.settings import CONTEXT, DRAFT_MODEL, MODEL, Settings
 from models.paths import downloads_dir
-from models.queue import DownloadQueue, unfinished
+
+if TYPE_CHECKING:  # the browser and what it asks are brought in when they are first needed: the window opens sooner
+    from desktop.dialogs.models_browser import ModelsBrowser
+    from models.queue import DownloadQueue
 
 GO_ON_MS = 1_500  # after the start, when the window stands
 LOOK_MS = 1_000
@@ -65,10 +68,14 @@ class ModelDesk(QObject):
             self.queue.close()
 
     def _go_on(self) -> None:
+        from models.queue import unfinished
+
         if self.queue is None and unfinished():
             self._open_queue()
 
     def _open_queue(self) -> DownloadQueue:
+        from models.queue import DownloadQueue
+
         if self.queue is None:
             self.queue = DownloadQueue()
             self._states = {job.name: job.state for job in self.queue.jobs()}
@@ -76,6 +83,8 @@ class ModelDesk(QObject):
         return self.queue
 
     def _make(self) -> ModelsBrowser:
+        from desktop.dialogs.models_browser import ModelsBrowser
+
         browser = self.browser = ModelsBrowser(
             self._open_queue(), self._parent, context=lambda: self._settings.get(CONTEXT), in_use=self._in_use
         )

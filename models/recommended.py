@@ -17,6 +17,7 @@ class Model:
     layers: int
     heads: int
     width: int
+    licence: str = "apache-2.0"
 
     @property
     def config(self) -> dict[str, int]:
@@ -42,7 +43,7 @@ def _bytes(model: Model) -> int:
 
 
 SMALL = Model("mlx-community/Qwen3-0.6B-4bit", 0.35, 28, 8, 128)
-LLAMA_1B = Model("mlx-community/Llama-3.2-1B-Instruct-4bit", 0.7, 16, 8, 64)
+LLAMA_1B = Model("mlx-community/Llama-3.2-1B-Instruct-4bit", 0.7, 16, 8, 64, "llama3.2")
 ALL = (
     Recommended(SMALL, None, "Runs on any Mac; for trying."),
     Recommended(Model("mlx-community/Qwen3-1.7B-4bit", 0.97, 28, 8, 128), None, "Quick, for short tasks."),
@@ -60,7 +61,7 @@ ALL = (
         Model("mlx-community/Qwen3-32B-4bit", 18.4, 64, 8, 128), SMALL, "For 36 GB and more; gains most by drafts."
     ),
     Recommended(
-        Model("mlx-community/Llama-3.3-70B-Instruct-4bit", 39.7, 80, 8, 128),
+        Model("mlx-community/Llama-3.3-70B-Instruct-4bit", 39.7, 80, 8, 128, "llama3.3"),
         LLAMA_1B,
         "For 64 GB and more, with a 1B model ahead.",
     ),

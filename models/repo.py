@@ -178,6 +178,7 @@ class Fit:
     free: int
     context: int
     longest: int = 0  # tokens of context that would fit; 0: none, or not known
+    estimated: bool = False  # the caches are a guess
 
     @property
     def words(self) -> str:
@@ -190,14 +191,15 @@ class Fit:
             parts.append(f"{_gb(need.draft_weights + need.draft_kv)} draft model")
         parts.append(f"{_gb(need.kv)} for {self.context:,} tokens of context")
         start = {"fits": "Fits here", "tight": "Fits, but tightly", "too large": "Does not fit here"}[self.verdict]
-        text = f"{start}: {_gb(need.total)} of {_gb(self.free)} free ({', '.join(parts)})."
+        total = f"about {_gb(need.total)}" if self.estimated else _gb(need.total)
+        text = f"{start}: {total} of {_gb(self.free)} free ({', '.join(parts)})."
         if self.verdict == "too large" and self.longest >= 512:
             text += f" It would with at most {self.longest:,} tokens of context."
         return text
 
 
 def _gb(count: float) -> str:
-    return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 
 
 def fit(
@@ -224,7 +226,7 @@ def fit(
     room = there - (need.total - caches)
     longest = min(int(room * length / caches), _most(config) or 1 << 30) if caches > 0 and room > 0 else 0
     verdict = "too large" if need.total > there else "tight" if need.total > TIGHT * there else "fits"
-    return Fit(verdict, need, there, length, longest)
+    return Fit(verdict, need, there, length, longest, not config)
 
 
 def _most(config: Mapping[str, Any]) -> int:

@@ -12,9 +12,7 @@ from desktop.sidebar.stats import bytes_text
 from mlx_spec.events import Problem
 from models import LocalModel, check_folder, check_pair, local_models, propose
 from models.folder import read_json
-from models.locate import HUB_FILE
 from models.memory import available, need
-from models.on_disk import PLACES, elsewhere
 
 KINDS = {"imported": "on this machine", "hub": "in the hub's cache", "catalogue": "not downloaded yet"}
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "model_max_length")
@@ -44,6 +42,8 @@ class Assessment:
 
 def list_choices() -> list[Choice]:
     """What is on this machine, then what other programs have here, then what can be fetched by name."""
+    from models.on_disk import PLACES, elsewhere
+
     known = [choice_of(model) for model in local_models()]
     here = sum(model.path is not None for model in local_models())
     others = [
@@ -81,6 +81,8 @@ def find(source: str) -> tuple[Path | None, str]:
             return folder, ""
         size = bytes_text(path.stat().st_size)
         return None, f"{path.name} is imported first ({size}); the check follows then."
+    from models.locate import HUB_FILE
+
     if HUB_FILE.fullmatch(source) and not source.startswith((".", "/", "~")):
         return None, f"{source} is fetched from the hub and imported first; the check follows then."
     if source.count("/") == 1 and not source.startswith((".", "/", "~")) and not source.endswith(".gguf"):

@@ -49,7 +49,7 @@ class ModelsBrowser(QDialog):
         column.addWidget(self.tabs, 1)
         column.addWidget(buttons)
         self.finder.wanted.connect(self._fetch)
-        self.finder.use_wanted.connect(self.chosen)
+        self.finder.use_wanted.connect(lambda model, draft: self.chosen.emit(model, draft))
         self.downloads.use_wanted.connect(lambda source: self.chosen.emit(source, None))
         self.downloads.changed.connect(self._queue_changed)
         self.disk.use_wanted.connect(lambda source: self.chosen.emit(source, None))

@@ -21,6 +21,7 @@ from models.fetch import is_here
 from models.repo import Fit, Plan, Repo, Variant, best_variant, details, fit
 from models.search import Found
 
+DRAFT_RATIO = 10  # the target's bytes to the draft model's, from which on a draft model is offered ticked
 EMPTY = "Pick a model to see its size, whether it fits here, and what can draft for it."
 
 
@@ -163,7 +164,7 @@ class DetailsPane(QWidget):
         self.files.blockSignals(True)
         self.files.clear()
         for variant in variants:
-            mark = "  (recommended)" if variant is known.best and len(variants) > 1 else ""
+            mark = "  (best here)" if variant is known.best and len(variants) > 1 else ""
             name = variant.plan.file.rsplit("/", 1)[-1] or variant.label
             self.files.addItem(f"{name}, {bytes_text(variant.plan.bytes)}{mark}")
         if known.best is not None:
@@ -175,7 +176,7 @@ class DetailsPane(QWidget):
             plan = draft.usable[0].plan
             self.with_draft.setText(f"With its draft model {plan.repo.split('/')[-1]} ({bytes_text(plan.bytes)})")
         self.with_draft.blockSignals(True)
-        self.with_draft.setChecked(draft is not None)
+        self.with_draft.setChecked(self._draft_pays())
         self.with_draft.blockSignals(False)
         self.drafting.setText("\n".join(f"• {line}" for line in known.drafting.lines))
         usable = bool(known.repo.usable)
@@ -189,6 +190,13 @@ class DetailsPane(QWidget):
         if self._known is None or not self._known.repo.variants:
             return None
         return self._known.repo.variants[max(0, self.files.currentIndex())]
+
+    def _draft_pays(self) -> bool:
+        """Whether the draft model is so much smaller that drafting with it is likely to gain."""
+        known = self._known
+        if known is None or known.draft is None or known.best is None:
+            return False
+        return known.best.weights >= DRAFT_RATIO * known.draft.usable[0].weights
 
     def _draft(self) -> Variant | None:
         if self._known is None or self._known.draft is None or not self.with_draft.isChecked():

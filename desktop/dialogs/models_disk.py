@@ -10,25 +10,21 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QHeaderView,
     QMessageBox,
     QPushButton,
-    QTreeWidget,
-    QTreeWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
 from desktop.color_scheme import inherit_scheme
 from desktop.dialogs.background import Background, problem_text
-from desktop.dialogs.models_words import CANNOT, label, say
+from desktop.dialogs.models_words import CANNOT, label, row_item, say, table_of
 from desktop.sidebar.stats import bytes_text
 from models.on_disk import PLACES, OnDisk, on_disk
 from models.remove import delete, what_goes
 
-COLUMNS = ("Model", "Size", "Weights", "Where", "Here")
+COLUMNS = ("Model", "Size", "Weights", "Where", "State")
 _DATA = Qt.ItemDataRole.UserRole
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class DiskPage(QWidget):
@@ -48,18 +44,7 @@ class DiskPage(QWidget):
         self._ask, self._in_use = ask, in_use
         self._background = Background(self)
         self._asked = 0
-        self.table = QTreeWidget()
-        self.table.setAccessibleName("Models on this disk")
-        self.table.setRootIsDecorated(False)
-        self.table.setUniformRowHeights(True)
-        self.table.setAlternatingRowColors(True)
-        self.table.setHeaderLabels(list(COLUMNS))
-        self.table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        self.table.headerItem().setTextAlignment(1, RIGHT)
-        header = self.table.header()
-        header.setStretchLastSection(False)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.table = table_of(COLUMNS, "Models on this disk", (1,))
         self.about = label(small=True, select=True)
         self.about.setMinimumHeight(self.about.fontMetrics().lineSpacing() * 3)
         self.about.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -105,12 +90,10 @@ class DiskPage(QWidget):
         for one in found:
             state = CANNOT if one.why_not else "✓ Ready" if one.form == "folder" else "✓ Imported at first use"
             cells = [one.title, bytes_text(one.bytes), one.quantization or "–", PLACES[one.place], state]
-            item = QTreeWidgetItem(cells)
-            item.setTextAlignment(1, RIGHT)
+            item = row_item(self.table, cells, (1,))
             item.setToolTip(0, str(one.path))
             item.setToolTip(4, one.why_not or one.note)
             item.setData(0, _DATA, one)
-            self.table.addTopLevelItem(item)
             if before is not None and one.path == before.path:
                 self.table.setCurrentItem(item)
         self._picked()

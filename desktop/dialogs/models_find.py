@@ -11,12 +11,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QHeaderView,
     QInputDialog,
     QLineEdit,
     QPushButton,
     QSplitter,
-    QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
     QWidget,
@@ -24,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from desktop.dialogs.background import Background, problem_text
 from desktop.dialogs.models_details import DetailsPane, Known, learn
-from desktop.dialogs.models_words import CANNOT, VERDICTS, count_text, label, say
+from desktop.dialogs.models_words import CANNOT, VERDICTS, count_text, label, row_item, say, table_of
 from desktop.sidebar.stats import bytes_text
 from models.hub_token import Token, forget, has_keychain, keep, token
 from models.memory import available
@@ -33,9 +31,8 @@ from models.repo import fit
 from models.search import Found, search
 
 FORMS = (("mlx", "MLX"), ("gguf", "GGUF"), ("all", "All"))
-COLUMNS = ("Model", "Size", "Weights", "Licence", "Downloads", "Here")
-_DATA = Qt.ItemDataRole.UserRole
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+COLUMNS = ("Model", "Size", "Weights", "Licence", "Downloads", "Fits Here")
+_FOUND, _REPO = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole + 1
 
 
 class FindPage(QWidget):
@@ -66,7 +63,7 @@ class FindPage(QWidget):
             self.form.addItem(title, name)
         self.form.setToolTip("MLX loads as it is; GGUF is imported once")
         self.go = QPushButton("Search")
-        self.table = self._table()
+        self.table = table_of(COLUMNS, "Models", (1, 4))
         self.details = DetailsPane(ask=ask_one, context=context)
         self.status = label(small=True, select=True)
         self.status.setAccessibleName("What the search says")
@@ -85,23 +82,6 @@ class FindPage(QWidget):
         self._background.run(suits, self._show_recommended, self._failed)
         self._background.run(token, self._show_token, lambda _: None)
 
-    def _table(self) -> QTreeWidget:
-        table = QTreeWidget()
-        table.setAccessibleName("Models")
-        table.setRootIsDecorated(False)
-        table.setUniformRowHeights(True)
-        table.setAlternatingRowColors(True)
-        table.setHeaderLabels(list(COLUMNS))
-        table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        header = table.header()
-        header.setStretchLastSection(False)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        header.setMinimumSectionSize(50)
-        for column in (1, 4):
-            table.headerItem().setTextAlignment(column, RIGHT)
-        return table
-
     def _build(self) -> None:
         top = QHBoxLayout()
         top.addWidget(self.line, 1)
@@ -113,7 +93,7 @@ class FindPage(QWidget):
         self.split.setStretchFactor(0, 3)
         self.split.setStretchFactor(1, 2)
         self.split.setChildrenCollapsible(False)
-        self.details.setMinimumWidth(280)
+        self.details.setMinimumWidth(300)
         bottom = QHBoxLayout()
         bottom.addWidget(self.token_words, 1)
         bottom.addWidget(self.token_button)
@@ -163,7 +143,7 @@ class FindPage(QWidget):
             downloads = count_text(one.downloads)
             item = self._row(one.repo, weights, one.quantization, one.licence or "–", downloads, here)
             item.setToolTip(5, one.why_not or verdict.words)
-            item.setData(0, _DATA, one)
+            item.setData(0, _FOUND, one)
         if found:
             text = f"{len(found)} found, most downloaded first. Picking one tells its exact size and fit."
         else:
@@ -177,19 +157,19 @@ class FindPage(QWidget):
             return  # a search was quicker
         for one in suiting:
             verdict = one.fit()
-            with_draft = f" with {one.draft.repo.split('/')[-1]}" if one.draft else ""
             size = bytes_text((one.target.gb + (one.draft.gb if one.draft else 0)) * 1e9)
-            item = self._row(one.target.repo, f"≈ {size}", "4-bit", "–", "–", VERDICTS[verdict.verdict])
-            item.setToolTip(0, f"{one.target.repo}{with_draft}\n{one.why}")
+            cells = (f"≈ {size}", "4-bit", one.target.licence, "–", VERDICTS[verdict.verdict])
+            item = self._row(one.target.repo, *cells)
+            if one.draft:
+                item.setText(0, f"{one.target.repo}  +  {one.draft.repo.split('/')[-1]}")
+            item.setToolTip(0, f"{item.text(0)}\n{one.why}")
             item.setToolTip(5, verdict.words)
         say(self.status, f"Recommended for this machine ({bytes_text(available())} of memory free), largest first.")
 
     def _row(self, repo: str, *cells: str) -> QTreeWidgetItem:
-        item = QTreeWidgetItem([repo, *cells])
+        item = row_item(self.table, (repo, *cells), (1, 4))
         item.setToolTip(0, repo)
-        for column in (1, 4):
-            item.setTextAlignment(column, RIGHT)
-        self.table.addTopLevelItem(item)
+        item.setData(0, _REPO, repo)
         return item
 
     def _picked(self) -> None:
@@ -197,7 +177,7 @@ class FindPage(QWidget):
         if not items:
             self.details.clear()
             return
-        self.details.show_found(items[0].data(0, _DATA), items[0].text(0))
+        self.details.show_found(items[0].data(0, _FOUND), items[0].data(0, _REPO))
 
     # --------------------------------------------------------------------------------------------- the token
 
