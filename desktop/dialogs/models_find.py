@@ -161,8 +161,9 @@ class FindPage(QWidget):
             cells = (f"≈ {size}", "4-bit", one.target.licence, "–", VERDICTS[verdict.verdict])
             item = self._row(one.target.repo, *cells)
             if one.draft:
-                item.setText(0, f"{one.target.repo}  +  {one.draft.repo.split('/')[-1]}")
-            item.setToolTip(0, f"{item.text(0)}\n{one.why}")
+                item.setText(0, " + ".join(m.repo.split("/")[-1] for m in (one.target, one.draft)))
+            names = f"{one.target.repo}{f' with {one.draft.repo}' if one.draft else ''}"
+            item.setToolTip(0, f"{names}\n{one.why}")
             item.setToolTip(5, verdict.words)
         say(self.status, f"Recommended for this machine ({bytes_text(available())} of memory free), largest first.")
 
