@@ -26,12 +26,13 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from ..events import Problem
-from ..files import replacing
+from ..files import replacing, write_tensors
 from .eagle_head import EagleHead, Shape, default_taps
 from .tensors_of_bin import names_of_bin, tensors_of_bin
 
 Array = np.ndarray[Any, Any]
 IGNORED = ("rotary_emb.inv_freq", "t2d", "d2t", "lm_head.bias")  # ends of names; the mappings are read apart
+GROUP = 64  # weights that share a scale
 OTHER = "Choose a drafter that was made for this model."
 AGAIN = "Fetch it again."
 PADDING = 1024  # tokens more or fewer that are no other vocabulary, only another padding
@@ -79,24 +80,29 @@ def write(
     tensors: dict[str, mx.array] = {}
     for name, value in dict(tree_flatten(head.parameters())).items():
         tensors[_public(name)] = value
-    if bits:
-        group = 64
-        config["quantization"] = {"group_size": group, "bits": bits}
-        for name in [n for n in tensors if n.endswith(".weight") and tensors[n].ndim == 2]:
-            if tensors[name].shape[-1] % group == 0:
-                stem = name.removesuffix(".weight")
-                weight, scales, biases = mx.quantize(tensors[name], group_size=group, bits=bits)
-                tensors |= {name: weight, f"{stem}.scales": scales, f"{stem}.biases": biases}
-    tensors = {n: v.astype(mx.float16) if v.dtype == mx.float32 and bits else v for n, v in tensors.items()}
+    more = {}
     if ids is not None:
-        tensors["d2t"] = mx.array(ids.astype(np.int64) - np.arange(len(ids)))
         known = np.zeros(vocabulary, bool)
         known[ids] = True
-        tensors["t2d"] = mx.array(known)
-    with replacing(folder / "model.safetensors") as part:
-        saved = part.with_name(part.name + ".safetensors")  # mlx writes to no other name
-        mx.save_safetensors(str(saved), tensors, {"format": "mlx"})
-        saved.replace(part)
+        more = {"d2t": mx.array(ids.astype(np.int64) - np.arange(len(ids))), "t2d": mx.array(known)}
+    publish(folder, config, tensors, more, bits)
+
+
+def publish(
+    folder: Path, config: dict[str, Any], tensors: dict[str, mx.array], more: dict[str, mx.array], bits: int | None
+) -> None:
+    """Write a head: its linear weights in `bits` bits and the rest in 16, or all of them as they are; and `more`, which
+    are no weights. Raises OSError."""
+    if bits:
+        config = {**config, "quantization": {"group_size": GROUP, "bits": bits}}
+        tensors = dict(tensors)
+        for name, value in list(tensors.items()):
+            if value.ndim == 2 and value.shape[-1] % GROUP == 0:
+                stem = name.removesuffix(".weight")
+                weight, scales, biases = mx.quantize(value, group_size=GROUP, bits=bits)
+                tensors |= {name: weight, f"{stem}.scales": scales, f"{stem}.biases": biases}
+        tensors = {n: v.astype(mx.float16) if v.dtype == mx.float32 else v for n, v in tensors.items()}
+    write_tensors(folder / "model.safetensors", tensors | more, {"format": "mlx"})
     with replacing(folder / "config.json") as part:
         part.write_text(json.dumps(config, indent=1), "utf-8")
 

@@ -10,7 +10,6 @@ of the target's tokens; no output layer, where the target's own is to be used; `
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,10 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from ..events import Problem
-from ..files import replacing
-from .eagle_files import OTHER, Array, settings, tensors_of
+from .eagle_files import OTHER, Array, publish, settings, tensors_of
 from .medusa import MedusaHead, MedusaHeads
 
 PADDING = 1024  # rows more or fewer than the target has tokens that are no other vocabulary, only another padding
-GROUP = 64
 AGAIN = "Fetch it again."
 
 
@@ -53,22 +50,8 @@ def write(
         **about,
     }
     tensors = {_public(name, blocks): value for name, value in dict(tree_flatten(heads.parameters())).items()}
-    if bits:
-        config["quantization"] = {"group_size": GROUP, "bits": bits}
-        for name, value in list(tensors.items()):
-            if value.ndim == 2 and value.shape[-1] % GROUP == 0:
-                stem = name.removesuffix(".weight")
-                packed, scales, biases = mx.quantize(value, group_size=GROUP, bits=bits)
-                tensors |= {name: packed, f"{stem}.scales": scales, f"{stem}.biases": biases}
-        tensors = {n: v.astype(mx.float16) if v.dtype == mx.float32 else v for n, v in tensors.items()}
-    if ids is not None:
-        tensors["d2t"] = mx.array(ids.astype(np.int64) - np.arange(len(ids)))
-    with replacing(folder / "model.safetensors") as part:
-        saved = part.with_name(part.name + ".safetensors")  # mlx writes to no other name
-        mx.save_safetensors(str(saved), tensors, {"format": "mlx"})
-        saved.replace(part)
-    with replacing(folder / "config.json") as part:
-        part.write_text(json.dumps(config, indent=1), "utf-8")
+    more = {} if ids is None else {"d2t": mx.array(ids.astype(np.int64) - np.arange(len(ids)))}
+    publish(folder, config, tensors, more, bits)
 
 
 def read(folder: Path, *, hidden: int, vocabulary: int) -> Loaded:

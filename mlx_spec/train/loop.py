@@ -32,7 +32,7 @@ from ..anatomy import Anatomy, Taps, dissect
 from ..drafters import eagle_files, medusa_files
 from ..drafters.eagle_head import default_taps
 from ..events import Problem
-from ..files import replacing
+from ..files import replacing, write_tensors
 from ..heads import mark
 from . import eagle, medusa
 from .answers import Array, Shard, template, write
@@ -176,6 +176,7 @@ class Clock:
     budget: float
     wait: Callable[[], bool]
     stop: Callable[[], bool]
+    waited: float = 0.0
 
     def go(self) -> bool:
         """Whether to go on; waits as long as it must."""
@@ -183,7 +184,12 @@ class Clock:
             if not self.wait():
                 return True
             time.sleep(1)
+            self.waited += 1
         return False
+
+
+class Stopped(Exception):
+    """The user wants no more of what is being written."""
 
 
 def _write_answers(
@@ -211,15 +217,24 @@ def _write_answers(
     room = clock.budget * WRITING - earlier
     while clock.go() and (state.wrote_s < room or not texts.rows):
         number = texts.shards
-        began = time.perf_counter()
+        began, waited = time.perf_counter(), clock.waited
 
-        def tick(done: int, began: float = began) -> None:
-            spent = state.wrote_s + time.perf_counter() - began
-            report("answers", min(spent / room, 1.0), f"{texts.tokens + done * ROWS:,} tokens written")
+        def spent(began: float = began, waited: float = waited) -> float:
+            return time.perf_counter() - began - (clock.waited - waited)
+
+        def tick(done: int, spent: Callable[[], float] = spent) -> None:
+            share = min((state.wrote_s + spent()) / room, 1.0)
+            report("answers", share, f"{texts.tokens + done * ROWS:,} tokens written")
+            if texts.rows and not clock.go():
+                raise Stopped
 
         asked = _both(prompts, questions(seed * 1000 + number), number - given)
-        texts.add(write(model, anatomy, taps, form, encode, asked, ROWS, LENGTH, seed * 1000 + number, tick))
-        state.wrote_s += time.perf_counter() - began
+        try:
+            shard = write(model, anatomy, taps, form, encode, asked, ROWS, LENGTH, seed * 1000 + number, tick)
+        except Stopped:
+            break
+        texts.add(shard)
+        state.wrote_s += spent()
         keep()
         mx.clear_cache()
     if not texts.rows:
@@ -254,8 +269,8 @@ def _learn(
     head = what.fresh(anatomy, spoken, config.get("text_config", config))
     optimizer = optim.AdamW(learning_rate=RATE, betas=[0.9, 0.95], weight_decay=0.0)
     optimizer.init(head.trainable_parameters())
-    held = list(range(max(8, int(min(texts.rows, ROWS) * HELD_OUT))))
-    rows = [r for r in range(texts.rows) if r not in set(held)] or held
+    held = list(range(min(max(8, int(min(texts.rows, ROWS) * HELD_OUT)), max(texts.rows - 1, 1))))
+    rows = list(range(len(held), texts.rows)) or held
     if not state.before:
         report("measure", 0.0, "held-out texts, before")
         state.before = measure(what, head, teacher, texts, anatomy, taps, held)
@@ -328,7 +343,7 @@ def side_by_side(head: nn.Module, loss: Callable[[Any, eagle.Batch, int], mx.arr
             streams[i] = mx.new_stream(mx.cpu)
         with mx.stream(streams[i]):
             found = graded[i](half, depth)
-            mx.eval(found)
+            mx.eval(found, heads[i].parameters())  # those that had no part in it would stay with this thread
         return found
 
     def both(batch: eagle.Batch, depth: int) -> Any:
@@ -339,7 +354,9 @@ def side_by_side(head: nn.Module, loss: Callable[[Any, eagle.Batch, int], mx.arr
         mx.eval([(half.states, half.final) for half in parts])
         waiting = [w.submit(part, i, parts[i], depth) for i, w in enumerate(workers)]
         (cost, gradients), (other, others) = (f.result() for f in waiting)
-        return (cost + other) / 2, tree_map(lambda x, y: (x + y) / 2, gradients, others)
+        written = [int(half.mine.sum()) for half in parts]
+        share = written[0] / max(sum(written), 1)  # one of them may have nothing to learn from
+        return share * cost + (1 - share) * other, tree_map(lambda x, y: share * x + (1 - share) * y, gradients, others)
 
     return both
 
@@ -382,7 +399,10 @@ def _spoken(run: Path, texts: Texts, vocabulary: int, tokenizer: Any, state: Sta
     """The tokens that the head can say: chosen once for all kinds of a run."""
     path = run / "spoken.npy"
     if path.exists():
-        chosen: Array = np.load(path)
+        try:
+            chosen: Array = np.load(path)
+        except (ValueError, EOFError) as e:
+            raise Problem(f"The list of tokens {path} is damaged: {e}.", "Remove that folder, and start anew.") from e
         if not state.spoken_share:
             state.spoken_share = float(np.isin(texts.ids[texts.mine], chosen).sum() / max(texts.mine.sum(), 1))
         return chosen
@@ -425,10 +445,7 @@ def _keep(run: Path, head: nn.Module, optimizer: optim.Optimizer, state: State, 
     """A checkpoint: weights and optimizer in one file, then the state that belongs to them."""
     tensors: dict[str, mx.array] = {f"head.{n}": v for n, v in dict(tree_flatten(head.parameters())).items()}
     tensors |= {f"optimizer.{n}": v for n, v in dict(tree_flatten(optimizer.state)).items()}
-    with replacing(_checkpoint(run, kind)) as part:
-        saved = part.with_name(part.name + ".safetensors")
-        mx.save_safetensors(str(saved), tensors)
-        saved.replace(part)
+    write_tensors(_checkpoint(run, kind), tensors)
     _keep_state(run, state, kind)
 
 
@@ -441,7 +458,7 @@ def _restore(path: Path, head: nn.Module, optimizer: optim.Optimizer) -> None:
             of: [(n.removeprefix(of), v) for n, v in tensors.items() if n.startswith(of)]
             for of in ("head.", "optimizer.")
         }
-        head.update(tree_unflatten(parts["head."]))
+        head.load_weights(parts["head."])
         optimizer.state = tree_unflatten(parts["optimizer."])
         mx.eval(head.parameters(), optimizer.state)
     except (RuntimeError, ValueError) as e:
