@@ -330,3 +330,37 @@ def test_plans_are_plain(tiny: HubStandIn) -> None:
     plan = folder_plan(REPO)
     assert Plan(plan.repo, plan.commit, plan.files) == plan
     assert plan.bytes == sum(f.bytes for f in plan.files)
+
+
+def test_a_proxy_and_a_mirror_are_honoured(tiny: HubStandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The hub's name cannot be looked up here: all goes through the proxy, or not at all."""
+    from huggingface_hub import close_session
+
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://hub.invalid")
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, tiny.url)
+    for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    close_session()
+    try:
+        check_folder(fetch.fetch(folder_plan(REPO), quiet))
+    finally:
+        close_session()
+    assert len(tiny.asked) > 3
+
+
+def test_the_environment_names_the_hub(tiny: HubStandIn, tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    said = subprocess.run(
+        [sys.executable, "-m", "mlx_spec", "models", "search", "tiny", "--json"],
+        env={**os.environ, "HF_ENDPOINT": tiny.url, "HF_TOKEN": "hf_secretsecret", "HF_HUB_OFFLINE": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert said.stderr == ""
+    assert [row["repo"] for row in json.loads(said.stdout)] == [REPO]
+    assert tiny.asked[-1][2]["authorization"] == "Bearer hf_secretsecret"
