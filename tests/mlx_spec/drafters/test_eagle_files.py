@@ -384,7 +384,8 @@ def test_weights_that_would_run_something_are_refused_and_do_not_run(tmp_path: P
             look(folder)
     mark = {"outrider": {"mark": heads.mark(target()[1])}}
     (folder / "config.json").write_text(json.dumps({**WHOLE[kind][1], **mark}))
-    assert heads.find([tmp_path / "heads"], target()[1]) == {}
+    # It is this model's, so it is found, and the refusal told.
+    assert list(heads.find([tmp_path / "heads"], target()[1]).values()) == [folder]
     assert not proof.exists()
 
 
