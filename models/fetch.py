@@ -22,6 +22,7 @@ from . import hub
 from .download import BLOCK, Progress, Refused, disk_full, stream
 from .repo import Plan, RepoFile
 
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # a disk that knows none, such as exFAT
 SPARE = 256 << 20  # bytes of the disk that stay free
 
 
@@ -202,7 +203,12 @@ def link(plan: Plan) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_symlink() or place.exists():
             continue
-        place.symlink_to(os.path.relpath(blob(plan, file), place.parent))
+        try:
+            place.symlink_to(os.path.relpath(blob(plan, file), place.parent))
+        except OSError as e:
+            if e.errno not in NO_LINKS:
+                raise
+            os.replace(blob(plan, file), place)  # as the hub's client does on such disks
     note = repo_dir(plan.repo) / "refs" / "main"
     note.parent.mkdir(parents=True, exist_ok=True)
     if not plan.file or not note.exists():  # one file of it is no reason to leave another snapshot

@@ -84,6 +84,8 @@ class Repo:
 
 def details(repo: str) -> Repo:
     """All that is to be known of `repo` before it is fetched. Raises `Problem` where the hub does not tell."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
+        raise Problem(f'"{repo}" is no hub id.', "A hub id is owner/name, such as mlx-community/Qwen3-4B-4bit.")
     answer = hub.ask(f"/api/models/{repo}", {"blobs": True}, repo)
     found = read_entry(answer)
     if found is None or not isinstance(answer.get("sha"), str):

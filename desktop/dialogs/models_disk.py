@@ -63,6 +63,7 @@ class DiskPage(QWidget):
         column.addWidget(self.about)
         column.addLayout(row)
         self.table.itemSelectionChanged.connect(self._picked)
+        self.table.itemActivated.connect(lambda *_: self.use.click())
         self.use.clicked.connect(lambda: self._emit(self.use_wanted))
         self.draft.clicked.connect(lambda: self._emit(self.draft_wanted))
         self.reveal.clicked.connect(self._reveal)

@@ -75,6 +75,7 @@ class FindPage(QWidget):
         self.go.clicked.connect(self.search)
         self.form.currentIndexChanged.connect(lambda: self.search() if self.line.text().strip() else None)
         self.table.itemSelectionChanged.connect(self._picked)
+        self.table.itemActivated.connect(lambda *_: self.details.button.setFocus())
         self.details.wanted.connect(self.wanted)
         self.details.use_wanted.connect(self.use_wanted)
         self.token_button.clicked.connect(self._ask_token)

@@ -364,3 +364,47 @@ def test_the_environment_names_the_hub(tiny: HubStandIn, tmp_path: Path) -> None
     assert said.stderr == ""
     assert [row["repo"] for row in json.loads(said.stdout)] == [REPO]
     assert tiny.asked[-1][2]["authorization"] == "Bearer hf_secretsecret"
+
+
+def test_a_disk_that_knows_no_links(tiny: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    plan = folder_plan(REPO)
+    check_folder(fetch.fetch(plan, quiet))
+    asked = len(tiny.asked)
+    fetch.fetch(plan, quiet)
+    assert len(tiny.asked) == asked
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a", "a/b/c", "a b/c", "http://a/b"])
+def test_what_is_no_hub_id_is_not_asked_for(hub: HubStandIn, name: str) -> None:
+    with pytest.raises(Problem, match="no hub id"):
+        details(name)
+    assert not hub.asked
+
+
+def test_gguf_files_of_the_hub_and_of_other_programs_are_imported_where_they_are(
+    hub: HubStandIn, tmp_path: Path
+) -> None:
+    from models.on_disk import on_disk
+    from tests.models.test_gguf_import import write_gguf
+
+    write_gguf(tmp_path / "made.gguf", "qwen2")
+    data = (tmp_path / "made.gguf").read_bytes()
+    hub.add("a/m-GGUF", {"m-F32.gguf": data}, tags=["gguf"], gguf={"architecture": "qwen2", "total": 1000})
+    check_folder(locate("a/m-GGUF/m-F32.gguf"))
+    asked = len(hub.asked)
+    check_folder(locate("a/m-GGUF/m-F32.gguf"))
+    assert len(hub.asked) == asked
+    blob = tmp_path / ".ollama" / "models" / "blobs" / ("sha256-" + "cd" * 32)
+    manifest = tmp_path / ".ollama" / "models" / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "latest"
+    for file in (blob, manifest):
+        file.parent.mkdir(parents=True)
+    blob.write_bytes(data)
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": blob.name.replace("-", ":", 1)}
+    manifest.write_text(json.dumps({"layers": [layer]}))
+    (theirs,) = [one for one in on_disk() if one.place == "ollama"]
+    check_folder(locate(theirs.source))
+    assert blob.read_bytes() == data

@@ -81,8 +81,9 @@ def test_it_begins_with_what_suits_this_machine(browser: ModelsBrowser, hub: Hub
     assert "No token" in browser.finder.token_words.text() or not browser.finder.token_words.text()
 
 
-def test_a_search_and_a_pair(qtbot: QtBot, browser: ModelsBrowser) -> None:
+def test_a_search_and_a_pair(qtbot: QtBot, browser: ModelsBrowser, hub: HubStandIn) -> None:
     search(qtbot, browser, "qwen3")
+    assert hub.paths() == ["/api/models"]  # one Return is one search
     table = browser.finder.table
     cells = [table.topLevelItem(0).text(column) for column in range(6)]
     assert cells[:5] == [TARGET, "18.4 GB", "4-bit", "apache-2.0", "1.2 k"]
