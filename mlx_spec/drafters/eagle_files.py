@@ -26,7 +26,8 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from ..events import Problem
-from ..files import replacing, write_tensors
+from ..files import replacing
+from ..weight_file import write_tensors
 from .eagle_head import EagleHead, Shape, default_taps
 from .tensors_of_bin import names_of_bin, tensors_of_bin
 

@@ -32,8 +32,9 @@ from ..anatomy import Anatomy, Taps, dissect
 from ..drafters import eagle_files, medusa_files
 from ..drafters.eagle_head import default_taps
 from ..events import Problem
-from ..files import replacing, write_tensors
+from ..files import replacing
 from ..heads import mark
+from ..weight_file import write_tensors
 from . import eagle, medusa
 from .answers import Array, Shard, template, write
 from .data import Texts, frequent, shuffled

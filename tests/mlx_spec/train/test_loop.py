@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from mlx_spec import files, heads
+from mlx_spec import heads
 from mlx_spec.engine import load_engine
 from mlx_spec.events import DrafterSettings, Message, Problem, Round, SamplingSettings
 from mlx_spec.target import Target
 from mlx_spec.train import answers, data, eagle, loop
 from mlx_spec.train.answers import Shard
 from mlx_spec.train.data import Texts
+from mlx_spec.weight_file import write_tensors
 from tests.mlx_spec import zoo
 from tests.mlx_spec.tiny import tiny_model
 
@@ -275,7 +276,7 @@ def test_a_checkpoint_of_another_head_is_named(small: Small, train: Train, tmp_p
     path = tmp_path / "tiny" / "run" / "checkpoint"
     found: Any = mx.load(str(path), format="safetensors")
     found["head.norm.weight"] = mx.zeros((3,))
-    files.write_tensors(path, found)
+    write_tensors(path, found)
     with pytest.raises(Problem, match="checkpoint is damaged"):
         train()
 
