@@ -117,14 +117,15 @@ def from_hub(entry: Entry, folder: Path, progress: Progress) -> Path:
     if entry.hub is None:
         raise Problem("it has no copy of this file.")
     from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.utils import build_hf_headers
+
+    from . import hub
 
     if constants.HF_HUB_OFFLINE:
         raise Problem("HF_HUB_OFFLINE is set.")
     repo, name = entry.hub
     partial = folder / f"{entry.file}.hub.partial"
     try:
-        stream(hf_hub_url(repo, name), partial, entry.file, progress, build_hf_headers(), retries=2)
+        stream(hf_hub_url(repo, name), partial, entry.file, progress, hub.headers(), retries=2)
     except Problem:
         raise
     except (OSError, http.client.HTTPException, ValueError) as e:

@@ -30,10 +30,12 @@ def host() -> str:
 
 
 def headers() -> dict[str, str]:
-    """What a request carries: who asks, and the token if there is one."""
-    from huggingface_hub.utils import build_hf_headers
+    """What a request carries: who asks, and the token if there is one.
 
-    return dict(build_hf_headers(token=token().value or False))
+    Not the client's own headers: to make those it asks the hub for more than was wanted, and tells more.
+    """
+    value = token().value
+    return {"user-agent": "outrider", **({"authorization": f"Bearer {value}"} if value else {})}
 
 
 def file_url(repo: str, path: str, revision: str = "main") -> str:

@@ -57,6 +57,7 @@ class ModelsBrowser(QDialog):
         self.disk.changed.connect(self.finder.details.again)
         self.tabs.currentChanged.connect(self._turned)
         self.finder.line.setFocus()
+        self.setMinimumSize(840, 440)
         self._queue_changed()
 
     def sizeHint(self) -> QSize:

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from desktop.dialogs.background import Background, problem_text
 from desktop.dialogs.models_words import label, say
@@ -79,6 +89,8 @@ class DetailsPane(QWidget):
         self.files.currentIndexChanged.connect(self._file_changed)
         self.with_draft = QCheckBox()
         self.with_draft.toggled.connect(self._show_fit)
+        for widget in (self.files, self.with_draft):  # a long name must not widen the pane
+            widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.fit = label(select=True)
         self.fit.setAccessibleName("Whether it fits")
         self.trouble = label(select=True)
@@ -174,7 +186,8 @@ class DetailsPane(QWidget):
         draft = known.draft
         if draft is not None:
             plan = draft.usable[0].plan
-            self.with_draft.setText(f"With its draft model {plan.repo.split('/')[-1]} ({bytes_text(plan.bytes)})")
+            self.with_draft.setText(f"With {plan.repo.split('/')[-1]} to draft, {bytes_text(plan.bytes)}")
+            self.with_draft.setToolTip(f"{plan.repo}: its draft model, fetched and loaded along with it")
         self.with_draft.blockSignals(True)
         self.with_draft.setChecked(self._draft_pays())
         self.with_draft.blockSignals(False)

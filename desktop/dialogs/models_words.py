@@ -105,7 +105,7 @@ def table_of(columns: Sequence[str], name: str, right: Sequence[int]) -> QTreeWi
     table.setUniformRowHeights(True)
     table.setAlternatingRowColors(True)
     table.setHeaderLabels(list(columns))
-    table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+    table.setTextElideMode(Qt.TextElideMode.ElideLeft)
     header = table.header()
     header.setStretchLastSection(False)
     header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
