@@ -1,5 +1,5 @@
 # Each target does all of its own set-up, in .venv at this folder; nothing else is touched.
-.PHONY: run test lint bench pictures clean
+.PHONY: run test lint bench pictures app clean
 
 run: ## make the environment, fetch the starter model, open the window
 	@.ci/setup run
@@ -19,6 +19,10 @@ bench: ## measure drafting against plain decoding; ARGS goes to mlx-spec bench
 pictures: ## the README's pictures, of the real window
 	@.ci/setup dev
 	@QT_QPA_PLATFORM=$${QT_QPA_PLATFORM:-offscreen} .ci/blas .venv/bin/python -m desktop.screenshot assets
+
+# Unsigned but for this Mac: make app. For others: make app IDENTITY="Developer ID Application: ..."
+app: ## the bundle and its disk image, on a Mac; tried by writing a token from it
+	@.ci/app "$(IDENTITY)"
 
 clean: ## remove the environment and what the tools leave
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache ./*.egg-info
