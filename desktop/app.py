@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 
 from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient
+from desktop.opened import Opened
 from desktop.settings import MODEL, Settings
 from desktop.single_instance import SingleInstance
 from desktop.store import Store
@@ -76,10 +77,13 @@ def run(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="outrider", description="Chat with a model on this machine.")
     parser.add_argument("--home", type=Path, help="the data folder (chats, settings, models)")
     parser.add_argument("--model", help="starter, a folder, a GGUF file or a hub id; kept as the chosen model")
+    parser.add_argument("files", nargs="*", type=Path, help="files to attach or import, or a model to load")
     options = parser.parse_args(argv[1:])
+    files = [path.expanduser().absolute() for path in options.files]
     if options.home:
         os.environ["OUTRIDER_HOME"] = str(options.home.expanduser().absolute())
 
+    from desktop.citizen import Citizen
     from desktop.window import MainWindow
 
     app = QApplication([argv[0]])
@@ -87,13 +91,14 @@ def run(argv: Sequence[str]) -> int:
     app.setApplicationDisplayName("Outrider")
     app.setOrganizationName("Outrider")
     app.setWindowIcon(QIcon(str(ICON)))
+    opened = Opened(app)
     try:
         single = SingleInstance(home())
     except OSError as e:
         complain(Problem(f"{home()} cannot be written: {e.strerror}.", "Choose another folder with --home."))
         return 1
     if not single.first:
-        single.raise_first()
+        single.raise_first(files)
         return 0
     sys.excepthook = Mishaps(start_log(home() / "logs"))
     settings = Settings(home() / "settings.json")
@@ -107,8 +112,10 @@ def run(argv: Sequence[str]) -> int:
         return 1
     conversation = Conversation(store, settings, EngineClient())
     window = MainWindow(conversation, settings, store)
+    Citizen(window, opened)
 
-    def show_window() -> None:
+    def show_window(paths: Sequence[Path] = ()) -> None:
+        opened.add(paths)
         window.showNormal() if window.isMinimized() else window.show()
         window.raise_()
         window.activateWindow()
@@ -128,6 +135,7 @@ def run(argv: Sequence[str]) -> int:
     window.show()
     # After the first paint: the window must not wait for files.
     QTimer.singleShot(0, conversation.start)
+    opened.add(files)
     for notice in settings.notices + store.notices:
         log.warning("%s", notice)
         QTimer.singleShot(0, lambda n=notice: conversation.problem.emit(Failed(0, n)))

@@ -160,7 +160,7 @@ def check_file(path: Path, name: str) -> list[str]:
     return [f"{name} needs macOS {_words(p.minimum)}." for p in own if p.minimum is not None and p.minimum > OLDEST]
 
 
-def _words(version: tuple[int, int] | None) -> str:
+def _words(version: tuple[int, ...] | None) -> str:
     return "of an unknown version" if version is None else ".".join(str(part) for part in version)
 
 

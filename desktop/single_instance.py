@@ -1,8 +1,11 @@
-"""One app at a time for one data folder: a second start brings the first one's window to the front."""
+"""One app at a time for one data folder: a second start hands its files to the first and raises its window."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QLockFile, QObject, Signal
@@ -12,9 +15,10 @@ WAIT_MS = 1000
 
 
 class SingleInstance(QObject):
-    """`first` says whether this is the one; `raised` is emitted when another start asked for the window."""
+    """`first` says whether this is the one; `raised` is emitted when another start asked for the window, with the files
+    that it was given."""
 
-    raised = Signal()
+    raised = Signal(list)
 
     def __init__(self, home: Path) -> None:
         super().__init__()
@@ -23,6 +27,7 @@ class SingleInstance(QObject):
         self._lock = QLockFile(str(home / "app.lock"))
         self._lock.setStaleLockTime(0)  # a lock whose process is gone is taken over, however young
         self._server = QLocalServer(self)
+        self._callers: list[QLocalSocket] = []
         self.first = self._lock.tryLock(100)
         if self.first:
             QLocalServer.removeServer(self._name)
@@ -32,15 +37,30 @@ class SingleInstance(QObject):
 
     def _answer(self) -> None:
         while socket := self._server.nextPendingConnection():
-            socket.disconnected.connect(socket.deleteLater)
-            socket.disconnectFromServer()
-        self.raised.emit()
+            self._callers.append(socket)
+            socket.disconnected.connect(self._hear)
+        self._hear()
 
-    def raise_first(self) -> bool:
-        """Ask the running app to show itself; True if it heard."""
+    def _hear(self) -> None:
+        """A caller says all that it has to say, and goes."""
+        gone = [s for s in self._callers if s.state() is QLocalSocket.LocalSocketState.UnconnectedState]
+        for socket in gone:
+            self._callers.remove(socket)
+            paths: list[Path] = []
+            with contextlib.suppress(ValueError, TypeError):  # not one of ours; the window is shown all the same
+                paths = [Path(name) for name in json.loads(bytes(socket.readAll().data()))]
+            socket.deleteLater()
+            self.raised.emit(paths)
+
+    def raise_first(self, paths: Sequence[Path] = ()) -> bool:
+        """Ask the running app to show itself and to open files; True if it heard."""
         socket = QLocalSocket()
         socket.connectToServer(self._name)
-        return socket.waitForConnected(WAIT_MS)
+        if not socket.waitForConnected(WAIT_MS):
+            return False
+        socket.write(json.dumps([str(path) for path in paths]).encode())
+        socket.disconnectFromServer()
+        return socket.state() is QLocalSocket.LocalSocketState.UnconnectedState or socket.waitForDisconnected(WAIT_MS)
 
     def close(self) -> None:
         self._server.close()

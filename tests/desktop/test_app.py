@@ -19,8 +19,12 @@ def test_the_second_start_raises_the_first(qtbot: QtBot, tmp_path: Path) -> None
     second = SingleInstance(tmp_path)
     assert first.first
     assert not second.first
-    with qtbot.waitSignal(first.raised, timeout=3000):
+    with qtbot.waitSignal(first.raised, timeout=3000) as told:
         assert second.raise_first()
+    assert told.args == [[]]
+    with qtbot.waitSignal(first.raised, timeout=3000) as told:
+        assert second.raise_first([Path("/a b/ü.txt"), Path("/c.gguf")])
+    assert told.args == [[Path("/a b/ü.txt"), Path("/c.gguf")]]
     elsewhere = SingleInstance(tmp_path / "other")
     assert elsewhere.first
     first.close()
