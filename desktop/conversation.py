@@ -68,6 +68,7 @@ class EngineState(Enum):
     GENERATING = "generating"
     STOPPING = "stopping"
     DEAD = "dead"
+    ASLEEP = "asleep"  # the model was there, and is again as soon as it is needed
 
 
 STAGES = {"download": "Downloading", "import": "Importing", "read": "Loading", "check": "Checking"}
@@ -189,6 +190,14 @@ class Conversation(Chats):
         self._client.close(1.0)
         model, draft = self._models
         self.load(model or self._settings.get(MODEL), draft if model else self._settings.get(DRAFT_MODEL))
+
+    def sleep(self) -> None:
+        """End the engine while nothing is asked of it, for its memory; `restart_engine` or a message wakes it."""
+        if self._state is EngineState.IDLE and not self._held:
+            self._client.close(1.0)
+            self._info = None
+            self.room.set_model(0)
+            self._set_state(EngineState.ASLEEP, "Resting until you write")
 
     def _died(self, words: str) -> None:
         if self._client.alive:
@@ -315,8 +324,8 @@ class Conversation(Chats):
             return
         try:
             self._refuse_while_busy()
-            if self._state is not EngineState.IDLE or self._info is None:
-                raise Problem("The engine is not ready.", "Wait until a model is loaded.")
+            self._refuse_unready()
+            assert self._info is not None
             messages = tuple(self._prompt(chat.id, self._path_to(chat.id, row.id)))
             fresh, before = fork(self._store, row, self._info.model)
             self._show(chat, fresh.id)
@@ -349,11 +358,16 @@ class Conversation(Chats):
         if self._held:
             raise Problem("A race is being run.", "Wait for its end, or stop it first.")
 
+    def _refuse_unready(self) -> None:
+        if self._state is EngineState.ASLEEP:
+            self.restart_engine()
+        if self._state is not EngineState.IDLE or self._info is None:
+            raise Problem("The engine is not ready.", "Wait until a model is loaded.")
+
     def hold(self, words: str) -> None:
         """Keep the engine for something that is no reply, until `release`. Raises `Problem` while it is not free."""
         self._refuse_while_busy()
-        if self._state is not EngineState.IDLE:
-            raise Problem("The engine is not ready.", "Wait until a model is loaded.")
+        self._refuse_unready()
         self._held = True
         self._set_state(EngineState.GENERATING, words)
 
@@ -400,7 +414,9 @@ class Conversation(Chats):
     def _answer(self, prompt: MessageRow) -> None:
         if self._state is not EngineState.IDLE or self._info is None:
             self._waiting = prompt
-            if self._state in (EngineState.DEAD, EngineState.NO_MODEL):
+            if self._state is EngineState.ASLEEP:
+                self.restart_engine()
+            elif self._state in (EngineState.DEAD, EngineState.NO_MODEL):
                 self.problem.emit(
                     Failed(0, "Your message is kept; the engine is not ready.", "It is answered once a model is there.")
                 )

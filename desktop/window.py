@@ -375,9 +375,8 @@ class MainWindow(QMainWindow):
 
     def _update_menus(self) -> None:
         state = self._conversation.state
-        self.menus.set_generating(
-            state in RUNNING, can_regenerate=state is EngineState.IDLE and self._last_reply is not None
-        )
+        can_answer = state in (EngineState.IDLE, EngineState.ASLEEP) and self._last_reply is not None
+        self.menus.set_generating(state in RUNNING, can_regenerate=can_answer)
         self.menus.tokens.setEnabled(self._last_reply is not None)
 
     def _model_loaded(self, info: ModelInfo) -> None:
