@@ -1,4 +1,5 @@
-"""Ties the app to the system that it runs on: screens, screen readers, contrast, motion, notices, files from outside.
+"""Ties the app to the system that it runs on: screens, screen readers, contrast, motion, notices, memory,
+files from outside.
 
 Called once, when there is a window. Each of them is a file of its own and can be tried alone.
 """
@@ -16,6 +17,7 @@ from desktop.announcer import Announcer
 from desktop.attention import Attention
 from desktop.comfort import follow_contrast, less_motion
 from desktop.dialogs.background import Background
+from desktop.idle import Idle
 from desktop.opened import Opened, Sorted, sort
 from desktop.screens import bring_back
 from desktop.settings import DRAFT_MODEL, MODEL, SHOW_REJECTED
@@ -38,6 +40,8 @@ class Citizen(QObject):
         talk.rounds_arrived.connect(self.announcer.add_rounds)
         talk.reply_finished.connect(self.announcer.reply_finished)
         self.attention = Attention(window, talk, window.settings, window.store.chat)
+        self.idle = Idle(talk, window.settings, window.notice.tell)
+        window.composer.text_changed.connect(lambda text: self.idle.touch() if text else None)
         opened.arrived.connect(self.open_files)
         follow_contrast()
         bring_back(window)

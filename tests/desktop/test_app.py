@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
+from desktop.app import collect_garbage
 from desktop.macos import Awake, caffeinate_command
 from desktop.single_instance import SingleInstance
 
@@ -46,6 +49,25 @@ def test_awake_does_nothing_off_the_mac_and_ends_what_it_started(monkeypatch: py
     on.hold(False)
     assert not on.held
     assert caffeinate_command(5)[-2:] == ["-w", "5"]
+
+
+def test_garbage_is_collected_by_hand() -> None:
+    class Knot:
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.collect()
+    gc.disable()
+    try:
+        knot = weakref.ref(Knot())
+        collect_garbage()
+        assert knot() is not None  # little came together
+        keep = [[] for _ in range(2 * gc.get_threshold()[0])]
+        collect_garbage()
+        assert knot() is None
+        assert keep
+    finally:
+        gc.enable()
 
 
 def test_the_app_starts_and_ends_by_a_signal(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     made.close()
     conversation.close()
     store.close()
+    gc.collect()  # here, and not in another test's thread
 
 
 def start(window: MainWindow, qtbot: QtBot, qapp: QApplication) -> tuple[Citizen, Opened]:
