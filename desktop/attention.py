@@ -15,7 +15,8 @@ from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QWidget
 
 from desktop import macos
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
+from desktop.engine_keeper import EngineState
 from desktop.settings import NOTIFY, Settings
 from desktop.store import ChatRow, MessageRow
 from mlx_spec.events import Finished

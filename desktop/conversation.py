@@ -6,234 +6,45 @@ behind at most. The engine may die at any moment: what came is kept and marked, 
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-
-from PySide6.QtCore import QTimer, Signal
+from dataclasses import replace
 
 from desktop.attachments import subject
 from desktop.branches import can_go_on, fork, joined, leaf_of, rewrite
-from desktop.chats import Chats
-from desktop.context import Full, TokenCounter
-from desktop.engine_client import EngineClient
-from desktop.macos import Awake
-from desktop.room import Room
+from desktop.context import Full
+from desktop.engine_keeper import EngineKeeper, EngineState, Writing
 from desktop.settings import (
-    CONTEXT,
-    DRAFT_MODEL,
-    DRAFTERS,
     KEEP_REPLIES,
-    MAX_DRAFT,
-    MODEL,
-    RULE,
     SYSTEM_PROMPT,
-    Settings,
+    sampling_of,
 )
-from desktop.store import ChatRow, MessageRow, Store
+from desktop.store import ChatRow, MessageRow
 from desktop.words import title_of
 from mlx_spec.events import (
     Counted,
-    DrafterSettings,
     Event,
     Failed,
     Finished,
     Forget,
     Generate,
-    Load,
     Loaded,
     LoadProgress,
     Memory,
     Message,
-    ModelInfo,
     Notice,
     Problem,
     PromptProgress,
     Round,
-    SetDrafters,
     Stop,
 )
 
-FRAME_MS = 16
 FLUSH_S = 0.25
-
-
-class EngineState(Enum):
-    NO_MODEL = "no model"
-    LOADING = "loading"
-    IDLE = "idle"
-    PREFILLING = "prefilling"
-    GENERATING = "generating"
-    STOPPING = "stopping"
-    DEAD = "dead"
-    ASLEEP = "asleep"  # the model was there, and is again as soon as it is needed
-
-
 STAGES = {"download": "Downloading", "import": "Importing", "read": "Loading", "check": "Checking"}
 
 
-@dataclass(slots=True)
-class Writing:
-    """The reply that is being written. `unsaved` are its rounds that are not yet on the disk.
-
-    `before` counts the rounds that it had, and `earlier` has their figures, where it is continued.
-    """
-
-    row: MessageRow
-    request: int
-    prompt: tuple[Message, ...]
-    before: int = 0
-    earlier: Finished | None = None
-    unsaved: list[Round] = field(default_factory=list)
-    saved_at: float = field(default_factory=time.monotonic)
-
-
-class Conversation(Chats):
+class Conversation(EngineKeeper):
     """Owns what happens; the store, the settings and the engine's process are lent to it."""
-
-    message_added = Signal(object)
-    rounds_arrived = Signal(int, list)
-    prompt_progress = Signal(int, object)
-    reply_finished = Signal(object, object)
-    problem = Signal(object)
-    full = Signal(object, object)  # a `Full`, and what does it again once the oldest turns may be left out
-    unsent = Signal(str)  # an edited message that could not be said
-    state_changed = Signal(object, str, float)
-    model_loaded = Signal(object)
-    memory_changed = Signal(object)
-    drafters_changed = Signal(object)
-
-    def __init__(self, store: Store, settings: Settings, client: EngineClient) -> None:
-        super().__init__(store, settings)
-        self._client = client
-        self._forgetting: list[int] = []  # chats that the engine was told to forget before it loads
-        self._state, self._text, self._progress = EngineState.NO_MODEL, "No model is loaded", -1.0
-        self._info: ModelInfo | None = None
-        self._writing: Writing | None = None
-        self._waiting: MessageRow | None = None  # a prompt that the engine could not take yet
-        self._numbers = itertools.count(1)
-        self._loading = 0
-        self._models = ("", "")
-        self.room = Room(TokenCounter(client.send))
-        self._awake = Awake()
-        self._closed = False
-        self._held = False  # the engine is lent to something that is no reply
-        self._frame = QTimer(self)
-        self._frame.setInterval(FRAME_MS)
-        self._frame.timeout.connect(self._drain)
-        client.arrived.connect(self._wake)
-        client.died.connect(self._died)
-        settings.changed.connect(self._setting_changed)
-        self.chat_opened.connect(self.room.chat_opened)
-        self.message_added.connect(self.room.message_added)
-        self.rounds_arrived.connect(self.room.rounds_arrived)
-        self.reply_finished.connect(self.room.reply_finished)
-        self.room.set_system(settings.get(SYSTEM_PROMPT).strip())
-
-    # -------------------------------------------------------------------------------------------- state
-
-    @property
-    def state(self) -> EngineState:
-        return self._state
-
-    @property
-    def info(self) -> ModelInfo | None:
-        return self._info
-
-    @property
-    def client(self) -> EngineClient:
-        """The engine process's end of the pipe, for what is no reply; see `hold`."""
-        return self._client
-
-    def _set_state(self, state: EngineState, text: str, progress: float = -1.0) -> None:
-        if (state, text, progress) == (self._state, self._text, self._progress):
-            return
-        self._state, self._text, self._progress = state, text, progress
-        busy = state in (EngineState.PREFILLING, EngineState.GENERATING, EngineState.STOPPING)
-        self._awake.hold(busy or state is EngineState.LOADING)
-        if busy:
-            self._frame.start()
-        else:
-            self._frame.stop()
-        self.state_changed.emit(state, text, progress)
-
-    # -------------------------------------------------------------------------------------------- engine
-
-    def start(self) -> None:
-        """Show the chats, open the last one, load the chosen models."""
-        self.open_last()
-        self.load(self._settings.get(MODEL), self._settings.get(DRAFT_MODEL))
-
-    def load(self, model: str, draft: str = "") -> None:
-        """Load a target and maybe a draft model. A running reply is stopped; what came of it stays."""
-        if self._writing is not None:
-            self._end_reply("stopped", "")
-            self._client.close(1.0)  # a load must not wait for a long pass of the old model
-        self._models = (model, draft)
-        self._loading = next(self._numbers)
-        self.room.set_model(0)
-        self._set_state(EngineState.LOADING, f"Loading {model}")
-        self._client.start()
-        # Before the load, which is answered: requests are taken in turn, so by then these are done.
-        self._forgetting = self._shelf.owed()
-        for number in self._forgetting:
-            self._client.send(Forget(str(number)))
-        self._client.send(Load(self._loading, model, draft or None, self._settings.get(CONTEXT)))
-
-    def restart_engine(self) -> None:
-        """Start the engine process anew with the same models."""
-        if self._writing is not None:
-            self._end_reply("cut", "The engine was restarted.")
-        self._info = None
-        self._client.close(1.0)
-        model, draft = self._models
-        self.load(model or self._settings.get(MODEL), draft if model else self._settings.get(DRAFT_MODEL))
-
-    def sleep(self) -> None:
-        """End the engine while nothing is asked of it, for its memory; `restart_engine` or a message wakes it."""
-        if self._state is EngineState.IDLE and not self._held:
-            self._client.close(1.0)
-            self._info = None
-            self.room.set_model(0)
-            self._set_state(EngineState.ASLEEP, "Resting until you write")
-
-    def _died(self, words: str) -> None:
-        if self._client.alive:
-            return  # said of a process that has been replaced meanwhile
-        self._drain()
-        self._info = None
-        self.room.set_model(0)
-        if self._writing is not None:
-            self._end_reply("cut", words)
-        self._set_state(EngineState.DEAD, "The engine is not running")
-        self.problem.emit(Failed(0, words, "Restart the engine; what was written is kept."))
-
-    def set_drafter(self, name: str, on: bool) -> None:
-        """Tick a drafter on or off; from the next round, in mid-reply too."""
-        names = [n for n in self._settings.get(DRAFTERS) if n != name]
-        if on:
-            names.append(name)
-        order = DRAFTERS.default  # who is asked first; others follow in the order of their ticks
-        names.sort(key=lambda n: order.index(n) if n in order else len(order))
-        self._settings.set(DRAFTERS, tuple(names))
-
-    def _drafters(self) -> DrafterSettings:
-        """What is ticked and can run with what is loaded."""
-        wanted = self._settings.drafter_settings()
-        able = self._info.drafters if self._info else wanted.names
-        names = tuple(n for n in wanted.names if n in able)
-        return DrafterSettings(names, wanted.rule, wanted.max_draft)
-
-    def _setting_changed(self, setting: object) -> None:
-        if setting is SYSTEM_PROMPT:
-            self.room.set_system(self._settings.get(SYSTEM_PROMPT).strip())
-        if setting in (DRAFTERS, RULE, MAX_DRAFT):
-            drafters = self._drafters()
-            if self._client.alive and not self._held:
-                self._client.send(SetDrafters(drafters))
-            self.drafters_changed.emit(drafters)
 
     # --------------------------------------------------------------------------------------------- chats
 
@@ -242,6 +53,8 @@ class Conversation(Chats):
         self._save()
         if self._writing is not None:
             self._store.flush()
+        if self._store.chat(chat_id) is not None:
+            self.own.open(chat_id)
         super().open_chat(chat_id)
 
     def delete_chats(self, chat_ids: Sequence[int]) -> None:
@@ -386,7 +199,7 @@ class Conversation(Chats):
         messages = [Message(m.role, m.text) for m in path if m.text or m.role == "user"]
         if said is not None:
             messages.append(Message("user", said))
-        system = self._settings.get(SYSTEM_PROMPT).strip()
+        system = self._in(chat_id)(SYSTEM_PROMPT).strip()
         return self.room.fit(chat_id, messages, system, self._info.context if self._info else 0)
 
     def _refused(self, e: Problem, chat_id: int, again: Callable[[], None], unsent: str = "") -> None:
@@ -438,7 +251,8 @@ class Conversation(Chats):
         chat = self._store.chat(row.chat_id)
         keep = self._settings.get(KEEP_REPLIES) and chat is not None and not chat.incognito
         kept = str(row.chat_id) if keep else None
-        self._client.send(Generate(writing.request, writing.prompt, self._settings.sampling(), self._drafters(), kept))
+        sampling, drafters = sampling_of(self._in(row.chat_id)), self._drafters(row.chat_id)
+        self._client.send(Generate(writing.request, writing.prompt, sampling, drafters, kept))
 
     def stop(self) -> None:
         """Stop the reply after the pass that is running; what came stays."""
@@ -505,7 +319,7 @@ class Conversation(Chats):
             self._forgetting = []
             self._set_state(EngineState.IDLE, "Ready")
             self.model_loaded.emit(event.info)
-            self.drafters_changed.emit(self._drafters())
+            self.drafters_changed.emit(self._drafters(self.own.chat_id))
             if self._waiting is not None:
                 self._answer(self._waiting)
         elif isinstance(event, Failed) and event.request == self._loading:

@@ -9,8 +9,9 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
 from desktop.color_scheme import inherit_scheme
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.dialogs.make_drafter import MakeDrafterDialog
+from desktop.engine_keeper import EngineState
 from desktop.theme import drafter_title
 from desktop.training import Made, Training
 from mlx_spec.events import ModelInfo

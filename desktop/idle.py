@@ -12,7 +12,8 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QTimer
 
 from desktop import macos
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
+from desktop.engine_keeper import EngineState
 from desktop.settings import UNLOAD_AFTER, Settings
 
 LOOK_MS = 20_000

@@ -35,19 +35,11 @@ Role = QAction.MenuRole
 Key = QKeySequence.StandardKey
 
 SCHEMES = (("system", "As the System"), ("light", "Light"), ("dark", "Dark"))
-RULES = (
-    ("match", "Match: Same Text as Without Drafts", "A draft holds while it equals the token that the model draws"),
-    (
-        "rejection",
-        "Rejection: Same Chances, Other Text",
-        "The papers' rule: exact in distribution; the text depends on the drafts",
-    ),
-    (
-        "block",
-        "Block: Same Chances, More Drafts Hold",
-        "Judges the drafts of a pass together: exact in distribution, and never fewer hold than with Rejection",
-    ),
-)
+RULES = {
+    "match": "Match: Same Text as Without Drafts",
+    "rejection": "Rejection: Same Chances, Other Text",
+    "block": "Block: Same Chances, More Drafts Hold",
+}
 HINTS = {
     "suffix": "Proposes what followed the longest earlier copy of these words in this chat; costs nothing",
     "history": "Proposes what the model wrote in earlier chats after the same words; costs nothing",
@@ -86,6 +78,7 @@ class Menus(QObject):
         self._ticks: list[tuple[QAction, Setting[bool]]] = []
         self._choices: list[tuple[QAction, Setting[str], str]] = []
         self.drafter_actions: dict[str, QAction] = {}
+        self.chosen: Callable[[Setting[Any]], Any] = settings.get  # reads what holds in the open chat
         self._make_actions()
         self._fill()
         self.set_drafters(settings.get(DRAFTERS))
@@ -157,6 +150,8 @@ class Menus(QObject):
         self.make_drafter.setEnabled(False)
         self.restart = make("Restart Engine", tip="End the engine process and start it again; chats are kept")
         self.sampling = make("Sampling…", tip="Temperature, top-p, penalties, seed, stop strings")
+        self.chat_settings = make("Settings of This Chat…", "Ctrl+Shift+,", "System prompt, sampling and presets")
+        self.shortcuts = make("Keyboard Shortcuts", "Ctrl+/", "Every command that has a key")
         self.help = make("How Drafting Works", Key.HelpContents, "What the colours and the figures mean")
         self.edit_actions = {
             "undo": make("Undo", Key.Undo),
@@ -262,10 +257,10 @@ class Menus(QObject):
                 "View",
                 [self.show_drafts, self.show_rejected, self.tokens, None, self.show_sidebar, None, appearance],
             ),
-            self._menu("Chat", [*self._about_chat(), None, *self._about_turns(), None, self.race]),
+            self._menu("Chat", [*self._about_chat(), None, *self._about_turns(), None, self.chat_settings, self.race]),
             self._menu("Models", [self.choose_model, self.browse_models, self.make_drafter, None, self.restart]),
             self.settings_menu,
-            self._menu("Help", [self.help, *help_end]),
+            self._menu("Help", [self.help, self.shortcuts, *help_end]),
         ]
         if not self._mac:
             # macOS has an application menu of its own, into which the roles move these three.
@@ -274,7 +269,11 @@ class Menus(QObject):
             self._bar.addMenu(menu)
         rules = QActionGroup(self)
         self.rule_menu = self._menu(
-            "Accept Rule", [self._choice(rules, text, RULE, value, tip) for value, text, tip in RULES]
+            "Accept Rule",
+            [
+                self._choice(rules, RULES[value], RULE, value, tip)
+                for value, tip in zip(RULE.choices, RULE.explained, strict=True)
+            ],
         )
 
     def _about_chat(self) -> list[QAction | QMenu | None]:
@@ -294,6 +293,7 @@ class Menus(QObject):
         menu.addSeparator().setMenuRole(Role.NoRole)
         menu.addMenu(self.rule_menu)
         menu.addSeparator().setMenuRole(Role.NoRole)
+        menu.addAction(self.chat_settings)
         menu.addAction(self.sampling)
         menu.addAction(self.preferences)
 
@@ -303,7 +303,7 @@ class Menus(QObject):
         """Offer the drafters of this model; those that it cannot use are shown with the reason."""
         self._info = info
         self.make_drafter.setEnabled(True)
-        self.set_drafters(self._settings.get(DRAFTERS))
+        self.set_drafters(self.chosen(DRAFTERS))
 
     def set_drafters(self, on: Sequence[str]) -> None:
         """Tick the drafters that are on."""
@@ -363,7 +363,7 @@ class Menus(QObject):
             if choice_setting is setting:
                 choice.setChecked(self._settings.get(choice_setting) == value)
         if setting is DRAFTERS:
-            self.set_drafters(self._settings.get(DRAFTERS))
+            self.set_drafters(self.chosen(DRAFTERS))
 
 
 def _on_focus(method: str) -> Callable[[], None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-VERSION = 2
+VERSION = 3
 
 # What is being written is not indexed until it is over: a reply grows several times a second.
 _INDEXED = "state <> 'writing'"
@@ -73,7 +73,10 @@ _SECOND = (
     END""",
 )
 
-_STEPS = {0: _FIRST, 1: _SECOND}  # what leads from each format to the next
+# What a chat has of its own: a preset's name and settings that differ from all others', as JSON; "" for nothing.
+_THIRD = ("ALTER TABLE chats ADD COLUMN own TEXT NOT NULL DEFAULT ''",)
+
+_STEPS = {0: _FIRST, 1: _SECOND, 2: _THIRD}  # what leads from each format to the next
 
 
 def bring_up(connection: sqlite3.Connection) -> None:

@@ -59,7 +59,7 @@ def grab(window: QWidget, path: Path) -> None:
 
 def converse(app: QApplication, conversation: Conversation) -> None:
     """Load, then ask the questions one after the other. Raises RuntimeError where the engine failed."""
-    from desktop.conversation import EngineState
+    from desktop.engine_keeper import EngineState
 
     failures: list[str] = []
     finished: list[object] = []

@@ -26,7 +26,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Setting(Generic[T_co]):
-    """One setting. `kind` is bool, int, float, str, tuple (of str) or bytes; `optional` allows None.
+    """One setting. `kind` is bool, int, float, str, tuple (of str), dict (of whole numbers by name) or bytes;
+    `optional` allows None. `explained` has a sentence for each of `choices`.
 
     `namespace` is "setting" for what a person chooses and "persist" for what the app remembers by itself.
     """
@@ -39,7 +40,8 @@ class Setting(Generic[T_co]):
     minimum: float | None = None
     maximum: float | None = None
     step: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[Any, ...] = ()
+    explained: tuple[str, ...] = ()
     optional: bool = False
     namespace: str = "setting"
 
@@ -55,24 +57,36 @@ class Setting(Generic[T_co]):
         if self.kind is tuple and isinstance(value, list):
             value = tuple(value)
         wrong = not isinstance(value, self.kind) or (self.kind is int and isinstance(value, bool))
+        if not wrong and self.kind is dict:
+            wrong = not all(isinstance(k, str) and type(v) is int for k, v in value.items())
         if wrong or (self.kind is tuple and not all(isinstance(v, str) for v in value)):
             raise Problem(f"{name} cannot be {value!r}.", f"The default is {self.default!r}.")
         if self.choices and value not in self.choices:
-            raise Problem(f"{name} cannot be {value!r}.", f"Choose one of {', '.join(self.choices)}.")
+            raise Problem(f"{name} cannot be {value!r}.", f"Choose one of {', '.join(map(str, self.choices))}.")
+        if self.kind in (int, float, dict):
+            for number in value.values() if isinstance(value, dict) else (value,):
+                self._check_range(name, number)
+        return cast(T_co, value)
+
+    def _check_range(self, name: str, value: float) -> None:
         low, high = self.minimum, self.maximum
-        if self.kind in (int, float):
-            outside = (low is not None and value < low) or (high is not None and value > high)
-            if outside or not math.isfinite(value):
-                allowed = f"{low:g} or more" if high is None and low is not None else f"{low:g} to {high:g}"
-                raise Problem(f"{name} cannot be {value}.", f"It may be {allowed}.")
-        return value
+        outside = (low is not None and value < low) or (high is not None and value > high)
+        if outside or not math.isfinite(value):
+            allowed = f"{low:g} or more" if high is None and low is not None else f"{low:g} to {high:g}"
+            raise Problem(f"{name} cannot be {value}.", f"It may be {allowed}.")
 
 
 MODEL = Setting("model", "starter", str, "Model", "starter, a folder, a GGUF file or a hub id (owner/name).")
 DRAFT_MODEL = Setting("draft_model", "", str, "Draft model", "A small model with the same vocabulary; empty for none.")
 CONTEXT: Setting[int | None] = Setting(
-    "context", None, int, "Context length", "In tokens. Without one, what the model was made for; it takes memory.",
+    "context", None, int, "Context length",
+    "In tokens. Without one, what the model was made for; it takes memory. The next load takes it up.",
     minimum=256, maximum=10_000_000, step=1024, optional=True,
+)  # fmt: skip
+KV_BITS: Setting[int | None] = Setting(
+    "kv_bits", None, int, "Keys and values", "What the model keeps of a conversation, from 5,000 tokens on. In fewer "
+    "bits it takes less memory, and the text may differ a little. The next load takes it up.",
+    choices=(None, 8, 4), explained=("as the model has them", "in 8 bits", "in 4 bits"), optional=True,
 )  # fmt: skip
 DRAFTERS: Setting[tuple[str, ...]] = Setting(
     "drafters",
@@ -86,12 +100,20 @@ DRAFTERS_SEEN: Setting[tuple[str, ...]] = Setting(
     "drafters_seen", ("suffix", "lookup", "history", "model", "layer_skip"), tuple, namespace="persist"
 )
 RULE = Setting(
-    "rule", "match", str, "Accept rule",
-    "match: the same text with drafts or without. rejection, block: the same chances, other text.",
+    "rule", "match", str, "Accept rule", "When a draft holds. Effective from the next round.",
     choices=("match", "rejection", "block"),
+    explained=(
+        "A draft holds while it is the token that the model draws itself: the same text with drafts or without.",
+        "A draft holds as often as the model finds it likelier than the drafter did: the same chances, other text.",
+        "Judges the drafts of a pass together: the same chances, and never fewer hold than with rejection.",
+    ),
 )  # fmt: skip
 MAX_DRAFT = Setting(
     "max_draft", 16, int, "Longest draft", "Tokens. How many are worth drafting is decided round by round, up to this.",
+    minimum=1, maximum=64, step=1,
+)  # fmt: skip
+LIMITS: Setting[dict[str, int]] = Setting(
+    "max_drafts", {}, dict, "Longest draft of each", "Tokens. A drafter without a number has the one above.",
     minimum=1, maximum=64, step=1,
 )  # fmt: skip
 TEMPERATURE = Setting(
@@ -156,12 +178,42 @@ COLLAPSED: Setting[tuple[str, ...]] = Setting("collapsed", (), tuple, namespace=
 LAST_CHAT: Setting[int | None] = Setting("last_chat", None, int, optional=True, namespace="persist")
 
 SETTINGS: tuple[Setting[Any], ...] = (
-    MODEL, DRAFT_MODEL, CONTEXT, DRAFTERS, DRAFTERS_SEEN, RULE, MAX_DRAFT, TEMPERATURE, TOP_P, TOP_K, MIN_P,
-    REPETITION_PENALTY, PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES,
+    MODEL, DRAFT_MODEL, CONTEXT, KV_BITS, DRAFTERS, DRAFTERS_SEEN, RULE, MAX_DRAFT, LIMITS,
+    TEMPERATURE, TOP_P, TOP_K, MIN_P, REPETITION_PENALTY, PRESENCE_PENALTY, FREQUENCY_PENALTY,
+    SEED, MAX_TOKENS, STOP, SYSTEM_PROMPT, KEEP_REPLIES,
     SHOW_DRAFTS, SHOW_REJECTED, SHOW_SIDEBAR, COLOR_SCHEME, NOTIFY, ANNOUNCE, UNLOAD_AFTER,
     WINDOW_GEOMETRY, WINDOW_STATE, SPLITTER, COLLAPSED,
     LAST_CHAT,
 )  # fmt: skip
+
+
+# What a chat or a preset can have of its own; see `desktop.own`.
+PER_CHAT: tuple[Setting[Any], ...] = (
+    SYSTEM_PROMPT, TEMPERATURE, TOP_P, TOP_K, MIN_P, REPETITION_PENALTY, PRESENCE_PENALTY, FREQUENCY_PENALTY, SEED,
+    MAX_TOKENS, STOP, DRAFTERS,
+)  # fmt: skip
+
+
+def sampling_of(get: Callable[[Setting[Any]], Any]) -> SamplingSettings:
+    """The sampling settings among some values."""
+    return SamplingSettings(
+        temperature=get(TEMPERATURE),
+        top_p=get(TOP_P),
+        top_k=get(TOP_K),
+        min_p=get(MIN_P),
+        repetition_penalty=get(REPETITION_PENALTY),
+        presence_penalty=get(PRESENCE_PENALTY),
+        frequency_penalty=get(FREQUENCY_PENALTY),
+        seed=get(SEED),
+        stop=get(STOP),
+        max_tokens=get(MAX_TOKENS),
+    )
+
+
+def drafters_of(get: Callable[[Setting[Any]], Any]) -> DrafterSettings:
+    """The drafter settings among some values."""
+    limits = tuple(sorted(get(LIMITS).items()))
+    return DrafterSettings(names=get(DRAFTERS), rule=get(RULE), max_draft=get(MAX_DRAFT), limits=limits)
 
 
 class Settings(QObject):
@@ -191,23 +243,22 @@ class Settings(QObject):
         self._write()
         self.changed.emit(setting)
 
+    def default(self, setting: Setting[T]) -> T:
+        """What a setting goes back to."""
+        return setting.default
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
     def sampling(self) -> SamplingSettings:
-        get = self.get
-        return SamplingSettings(
-            temperature=get(TEMPERATURE),
-            top_p=get(TOP_P),
-            top_k=get(TOP_K),
-            min_p=get(MIN_P),
-            repetition_penalty=get(REPETITION_PENALTY),
-            presence_penalty=get(PRESENCE_PENALTY),
-            frequency_penalty=get(FREQUENCY_PENALTY),
-            seed=get(SEED),
-            stop=get(STOP),
-            max_tokens=get(MAX_TOKENS),
-        )
+        """How the next token is chosen."""
+        return sampling_of(self.get)
 
     def drafter_settings(self) -> DrafterSettings:
-        return DrafterSettings(names=self.get(DRAFTERS), rule=self.get(RULE), max_draft=self.get(MAX_DRAFT))
+        """Who drafts, how much, and when it holds."""
+        return drafters_of(self.get)
 
     def _read(self) -> None:
         try:

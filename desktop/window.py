@@ -18,13 +18,15 @@ from desktop.chat.chat_list import ChatList
 from desktop.chat.composer import Composer
 from desktop.chat.hits import HitBar
 from desktop.chat.incognito_strip import IncognitoStrip
+from desktop.chat.own_strip import OwnStrip
 from desktop.chat.transcript import Transcript
 from desktop.chat.tray import local_files
 from desktop.chat_desk import ChatDesk
 from desktop.color_scheme import apply_color_scheme, inherit_scheme
 from desktop.context import Full
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.dialogs.empty_state import EmptyState
+from desktop.dialogs.memory_note import memory_of
 from desktop.dialogs.model_facts import assess
 from desktop.dialogs.models import ModelsDialog
 from desktop.dialogs.notice_bar import NoticeBar
@@ -32,8 +34,10 @@ from desktop.dialogs.problem_bar import ProblemBar
 from desktop.dialogs.settings import SettingsDialog
 from desktop.dialogs.texts import HelpDialog, about_box
 from desktop.drafter_maker import DrafterMaker
+from desktop.engine_keeper import EngineState
 from desktop.menus import Menus
 from desktop.model_desk import ModelDesk
+from desktop.preset_desk import PresetDesk
 from desktop.race.opener import RaceOpener
 from desktop.settings import (
     COLOR_SCHEME,
@@ -137,6 +141,8 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.incognito)
+        self.own = OwnStrip()
+        column.addWidget(self.own)
         column.addWidget(self.hit_bar)
         column.addWidget(self._pages, 1)
         column.addLayout(bar)
@@ -158,7 +164,8 @@ class MainWindow(QMainWindow):
         self.tokens = TokensOpener(self, self._conversation, self._store)
         self.maker = DrafterMaker(self, self._conversation, self.notice.tell)
         self.models = ModelDesk(self, self._conversation, self._settings, self._load, self.notice.tell)
-        self.races = RaceOpener(self, self._conversation, self._settings)
+        self.races = RaceOpener(self, self._conversation)
+        self.presets = PresetDesk(self)
 
     def _connect_widgets(self) -> None:
         talk = self._conversation
@@ -389,7 +396,7 @@ class MainWindow(QMainWindow):
 
     def open_settings(self, group: str = "") -> SettingsDialog:
         """Open the settings, at a group if one is named."""
-        dialog = SettingsDialog(self._settings, self)
+        dialog = SettingsDialog(self._settings, self, memory=memory_of(self._settings))
         inherit_scheme(dialog)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if group:

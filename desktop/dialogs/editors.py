@@ -14,14 +14,19 @@ from PySide6.QtGui import QFocusEvent, QHideEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QGridLayout,
     QHBoxLayout,
+    QLabel,
     QLineEdit,
     QPlainTextEdit,
+    QRadioButton,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from desktop.settings import DRAFTERS, SYSTEM_PROMPT, Setting
+from desktop.sidebar.drafter_table import shrink
 from desktop.theme import drafter_order, drafter_title
 
 AUTOMATIC = "automatic"
@@ -94,6 +99,87 @@ class ChoiceEditor(Editor):
 
     def words(self, value: Any) -> str:
         return str(value).replace("_", " ").capitalize()
+
+
+class ExplainedEditor(ChoiceEditor):
+    """One of a few values, each with a sentence that says what it does."""
+
+    def __init__(self, choices: Sequence[Any], explained: Sequence[str]) -> None:
+        super().__init__(choices)
+        self.widget = QWidget()
+        self.widget.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        column = QVBoxLayout(self.widget)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        self._buttons: list[QRadioButton] = []
+        for choice, words in zip(self._choices, explained, strict=True):
+            button, note = QRadioButton(self.words(choice)), QLabel(words)
+            button.setAccessibleDescription(words)
+            button.clicked.connect(lambda _on: self.changed.emit())
+            note.setWordWrap(True)
+            note.setIndent(22)
+            shrink(note, 0.9)
+            column.addWidget(button)
+            column.addWidget(note)
+            self._buttons.append(button)
+        self.widget.setFocusProxy(self._buttons[0])
+
+    def value(self) -> Any:
+        return next((c for c, b in zip(self._choices, self._buttons, strict=True) if b.isChecked()), None)
+
+    def set_value(self, value: Any) -> None:
+        for choice, button in zip(self._choices, self._buttons, strict=True):
+            button.setChecked(choice == value)
+
+
+class NamedEditor(ChoiceEditor):
+    """One of a few values that have names."""
+
+    def __init__(self, choices: Sequence[Any], names: Sequence[str]) -> None:
+        self._names = dict(zip(choices, names, strict=True))
+        super().__init__(choices)
+
+    def words(self, value: Any) -> str:
+        name = self._names.get(value, str(value))
+        return name[:1].upper() + name[1:]
+
+
+class LimitsEditor(Editor):
+    """A whole number for each of a few names, or none."""
+
+    def __init__(self, names: Sequence[str], low: float | None, high: float | None) -> None:
+        super().__init__()
+        self.widget = QWidget()
+        grid = QGridLayout(self.widget)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setVerticalSpacing(2)
+        grid.setColumnStretch(0, 1)
+        self.fields: dict[str, NumberEditor] = {}
+        for row, name in enumerate(names):
+            field, title = NumberEditor(True, True, low, high), QLabel(drafter_title(name))
+            field.widget.setMaximumWidth(90)
+            field.widget.setAccessibleName(f"Longest draft of {drafter_title(name)}")
+            if isinstance(field.widget, QLineEdit):
+                field.widget.setPlaceholderText("as above")
+            title.setBuddy(field.widget)
+            grid.addWidget(title, row, 0)
+            grid.addWidget(field.widget, row, 1)
+            field.changed.connect(self.changed)
+            self.fields[name] = field
+        self._others: dict[str, int] = {}  # of drafters that are not known here
+        self.widget.setFocusProxy(next(iter(self.fields.values())).widget)
+
+    def value(self) -> dict[str, int]:
+        shown = {name: field.value() for name, field in self.fields.items()}
+        return {name: int(v) for name, v in shown.items() if v is not None} | self._others
+
+    def set_value(self, value: Any) -> None:
+        for name, field in self.fields.items():
+            field.set_value(value.get(name))
+        self._others = {name: v for name, v in value.items() if name not in self.fields}
+
+    def words(self, value: Any) -> str:
+        return ", ".join(f"{drafter_title(name)} {number}" for name, number in value.items()) or "none"
 
 
 class NumberEditor(Editor):
@@ -248,8 +334,14 @@ class TicksEditor(Editor):
 
 def editor_for(setting: Setting[Any]) -> Editor:
     """The editor that fits a setting's declaration."""
+    if setting.choices and setting.kind is int:
+        return NamedEditor(setting.choices, setting.explained)
     if setting.choices:
-        return ChoiceEditor(setting.choices)
+        return (
+            ExplainedEditor(setting.choices, setting.explained) if setting.explained else ChoiceEditor(setting.choices)
+        )
+    if setting.kind is dict:
+        return LimitsEditor(drafter_order(DRAFTERS.default), setting.minimum, setting.maximum)
     if setting.kind is bool:
         return TickEditor()
     if setting.kind in (int, float):

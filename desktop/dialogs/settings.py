@@ -5,6 +5,7 @@ What is changed applies at once; there is no OK to press. Each setting has its o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, Qt
@@ -24,31 +25,35 @@ from PySide6.QtWidgets import (
 )
 
 from desktop.dialogs.editors import Editor, editor_for
+from desktop.dialogs.memory_note import MemoryNote
+from desktop.own import ChatSettings
 from desktop.settings import SETTINGS, Setting, Settings
 from desktop.sidebar.drafter_table import shrink
 from desktop.theme import colors_of
 from mlx_spec.events import Problem
 
+LONGEST_WORDS = 60  # of a default that is named
+Values = Settings | ChatSettings
+
 
 class SettingRow(QWidget):
     """One setting: what it is called, its editor, a way back to the default, and what it does."""
 
-    def __init__(self, setting: Setting[Any], settings: Settings, parent: QWidget | None = None) -> None:
+    def __init__(self, setting: Setting[Any], settings: Values, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setting = setting
         self._settings = settings
         self.editor: Editor = editor_for(setting)
         self.editor.widget.setAccessibleName(setting.short)
         self.editor.widget.setAccessibleDescription(setting.long)
-        name = QLabel(setting.short)
+        self._name = name = QLabel(setting.short)
         name.setBuddy(self.editor.widget)
         name.setWordWrap(True)
         self.reset = QToolButton()
         self.reset.setText("Reset")
         self.reset.setAutoRaise(True)
-        self.reset.setToolTip(f"Back to the default: {self.editor.words(setting.default)}")
         self.reset.setAccessibleName(f"Reset {setting.short}")
-        self.reset.clicked.connect(lambda: self._store(setting.default))
+        self.reset.clicked.connect(self._reset)
         policy = self.reset.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.reset.setSizePolicy(policy)
@@ -59,9 +64,9 @@ class SettingRow(QWidget):
         self._note.setVisible(bool(setting.long))
         shrink(self._note, 0.9)
         row = QHBoxLayout()
-        row.addWidget(name, 2)
+        row.addWidget(name, 2, self._top(name))
         row.addWidget(self.editor.widget, 3)
-        row.addWidget(self.reset)
+        row.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 2, 0, 6)
         column.setSpacing(1)
@@ -72,14 +77,41 @@ class SettingRow(QWidget):
 
     def show_value(self) -> None:
         """Show what the settings hold now."""
-        value = self._settings.get(self.setting)
+        value, default = self._settings.get(self.setting), self._settings.default(self.setting)
         if self.editor.value() != value:
             self.editor.set_value(value)
-        self.reset.setVisible(value != self.setting.default)
+        differs = value != default
+        self.reset.setVisible(differs)
+        self.reset.setToolTip(f"Back to the default: {self.editor.words(default)}")
+        font = self._name.font()
+        if font.bold() != differs:
+            font.setBold(differs)
+            self._name.setFont(font)
+        self._say()
+
+    def _say(self) -> None:
+        """What the setting does and, where it is another one, its default."""
+        value, default = self._settings.get(self.setting), self._settings.default(self.setting)
+        words = self.editor.words(default)
+        where = "In other chats" if isinstance(self._settings, ChatSettings) else "Default"
+        differs = f"{where}: {words if len(words) <= LONGEST_WORDS else words[: LONGEST_WORDS - 1] + '…'}."
+        self._note.setText(" ".join(part for part in (self.setting.long, differs if value != default else "") if part))
+        self._note.setVisible(bool(self._note.text()))
+        self._tint(wrong=False)
+
+    def _top(self, name: QLabel) -> Qt.AlignmentFlag:
+        """Beside a tall editor the name stands at its top."""
+        tall = self.editor.widget.sizeHint().height() > 2 * name.sizeHint().height() + 10
+        return Qt.AlignmentFlag.AlignTop if tall else Qt.AlignmentFlag(0)
+
+    def _reset(self) -> None:
+        self._store(self._settings.default(self.setting))
 
     def matches(self, words: list[str]) -> bool:
         """Whether all words occur in the name, the description or the key."""
-        text = f"{self.setting.short} {self.setting.long} {self.setting.key}".lower()
+        setting = self.setting
+        choices = " ".join(str(choice) for choice in (*setting.choices, *setting.explained))
+        text = f"{setting.short} {setting.long} {setting.key} {choices}".lower()
         return all(word in text for word in words)
 
     def _store(self, value: object) -> None:
@@ -90,9 +122,6 @@ class SettingRow(QWidget):
             self._tint(wrong=True)
             self._note.show()
             return
-        self._note.setText(self.setting.long)
-        self._note.setVisible(bool(self.setting.long))
-        self._tint(wrong=False)
         self.show_value()
 
     def _tint(self, wrong: bool) -> None:
@@ -103,9 +132,17 @@ class SettingRow(QWidget):
 
 
 class SettingsDialog(QDialog):
-    """All settings in groups, with a search field."""
+    """Settings in groups, with a search field: all of them, or some. `head` is put above the search, `memory` says
+    what the chosen models need and is asked on a thread of its own."""
 
-    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        settings: Values,
+        parent: QWidget | None = None,
+        shown: Sequence[Setting[Any]] = SETTINGS,
+        head: QWidget | None = None,
+        memory: Callable[[], tuple[str, bool]] | None = None,
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self._settings = settings
@@ -118,7 +155,7 @@ class SettingsDialog(QDialog):
         self.groups: dict[str, QGroupBox] = {}
         inside = QWidget()
         column = QVBoxLayout(inside)
-        for setting in SETTINGS:
+        for setting in shown:
             if setting.namespace != "setting":
                 continue
             title = group_of(setting)
@@ -132,6 +169,12 @@ class SettingsDialog(QDialog):
             layout = self.groups[title].layout()
             assert layout is not None
             layout.addWidget(row)
+        self.memory: MemoryNote | None = None
+        if memory is not None and "Models" in self.groups:
+            self.memory = MemoryNote(settings, memory)
+            models = self.groups["Models"].layout()
+            assert models is not None
+            models.addWidget(self.memory)
         self._nothing = QLabel("No setting has these words in its name or description.")
         self._nothing.hide()
         column.addWidget(self._nothing)
@@ -143,6 +186,8 @@ class SettingsDialog(QDialog):
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         outer = QVBoxLayout(self)
+        if head is not None:
+            outer.addWidget(head)
         outer.addWidget(self.search)
         outer.addWidget(self._scroll, 1)
         outer.addWidget(buttons)
@@ -182,8 +227,8 @@ class SettingsDialog(QDialog):
 
 
 GROUPS = (
-    ("Models", ("model", "draft_model", "context")),
-    ("Drafting", ("drafters", "rule", "max_draft", "keep_replies")),
+    ("Models", ("model", "draft_model", "context", "kv_bits")),
+    ("Drafting", ("drafters", "rule", "max_draft", "max_drafts", "keep_replies")),
     (
         "Sampling",
         (

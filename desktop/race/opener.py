@@ -11,16 +11,16 @@ from desktop.color_scheme import inherit_scheme
 from desktop.conversation import Conversation
 from desktop.race.race_window import RaceWindow
 from desktop.race.runner import Runner
-from desktop.settings import SEED, SYSTEM_PROMPT, Settings
+from desktop.settings import SEED, SYSTEM_PROMPT
 from mlx_spec.events import Message, Problem, Round
 
 
 class RaceOpener(QObject):
     """One Race window, made when it is first asked for."""
 
-    def __init__(self, parent: QWidget, conversation: Conversation, settings: Settings) -> None:
+    def __init__(self, parent: QWidget, conversation: Conversation) -> None:
         super().__init__(parent)
-        self._parent, self._settings = parent, settings
+        self._parent, self._settings = parent, conversation.own  # as in the open chat
         self.runner = Runner(conversation, self)
         self.window: RaceWindow | None = None
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
+from desktop.engine_keeper import EngineState
 from desktop.race.result import Lap, Race
 from desktop.sidebar.live_sidebar import model_title
 from mlx_spec.events import (

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from desktop.conversation import EngineState
+from desktop.engine_keeper import EngineState
 from desktop.sidebar.bars import PartsBar
 from desktop.sidebar.chart import REFRESH_MS, RateChart
 from desktop.sidebar.drafter_table import DrafterTable, shrink

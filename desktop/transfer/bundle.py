@@ -40,7 +40,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """One chat. A piece comes after its parent; `head` is the leaf that is shown; `folder` is a folder's name."""
+    """One chat. A piece comes after its parent; `head` is the leaf that is shown; `folder` is a folder's name.
+
+    `own` is the JSON of what the chat has of its own (see `desktop.own`).
+    """
 
     title: str
     created: float
@@ -49,6 +52,7 @@ class Bundle:
     head: int | None = None
     folder: str = ""
     pinned: bool = False
+    own: str = ""
 
 
 def check(bundle: Bundle) -> None:
@@ -85,14 +89,14 @@ def take(store: Store, chat_id: int, with_rounds: bool = True) -> Bundle:
     """A chat as it is on the disk. Raises `Problem` if it is gone."""
     store.flush()
     rows = store.read(
-        "SELECT title, created, updated, head, pinned, (SELECT name FROM folders f WHERE f.id=folder_id)"
+        "SELECT title, created, updated, head, pinned, own, (SELECT name FROM folders f WHERE f.id=folder_id)"
         " FROM chats WHERE id=? AND deleted IS NULL",
         (chat_id,),
         chat_id,
     )
     if not rows:
         raise Problem("This chat is not there any more.", "Choose another one.")
-    title, created, updated, head, pinned, folder = rows[0]
+    title, created, updated, head, pinned, own, folder = rows[0]
     sql = (
         "SELECT id, parent_id, role, text, state, note, model, created, runs FROM messages WHERE chat_id=? ORDER BY id"
     )
@@ -117,7 +121,8 @@ def take(store: Store, chat_id: int, with_rounds: bool = True) -> Bundle:
                 tuple(store.rounds(number)) if with_rounds and role == "assistant" else (),
             )
         )
-    return Bundle(title, created, updated, tuple(pieces), head if head in known else None, folder or "", bool(pinned))
+    head = head if head in known else None
+    return Bundle(title, created, updated, tuple(pieces), head, folder or "", bool(pinned), own)
 
 
 # --------------------------------------------------------------------------------------------------- in
@@ -154,9 +159,9 @@ def _packed(piece: Piece) -> tuple[Any, ...]:
 
 def _insert(c: sqlite3.Connection, bundle: Bundle, rows: Sequence[tuple[Any, ...]], folder: int | None) -> int:
     chat = c.execute(
-        "INSERT INTO chats (id, title, created, updated, folder_id, pinned) SELECT 1 + max("
-        "coalesce((SELECT max(id) FROM chats), 0), coalesce((SELECT max(chat_id) FROM forgets), 0)), ?, ?, ?, ?, ?",
-        (plain(bundle.title), bundle.created, bundle.updated, folder, int(bundle.pinned)),
+        "INSERT INTO chats (id, title, created, updated, folder_id, pinned, own) SELECT 1 + max("
+        "coalesce((SELECT max(id) FROM chats), 0), coalesce((SELECT max(chat_id) FROM forgets), 0)), ?, ?, ?, ?, ?, ?",
+        (plain(bundle.title), bundle.created, bundle.updated, folder, int(bundle.pinned), plain(bundle.own)),
     ).lastrowid
     numbers: dict[int, int | None] = {}
     for piece, (role, text, runs, state, note, model, created, stats, rounds) in zip(bundle.pieces, rows, strict=True):

@@ -37,6 +37,7 @@ def _chat(bundle: Bundle) -> dict[str, Any]:
         "updated": bundle.updated,
         "folder": bundle.folder,
         "pinned": bundle.pinned,
+        "own": bundle.own,
         "head": bundle.head,
         "pieces": [_piece(piece) for piece in bundle.pieces],
     }

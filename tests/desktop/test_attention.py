@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.attention import ICON, LONG_S, STEPS, Attention, icon_with_bar, notice_of, step_of, worth_telling
-from desktop.conversation import EngineState
+from desktop.engine_keeper import EngineState
 from desktop.settings import NOTIFY, Settings
 from desktop.store import INCOGNITO, ChatRow, MessageRow
 

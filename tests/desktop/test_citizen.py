@@ -12,8 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from desktop import citizen
 from desktop.citizen import Citizen
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient
+from desktop.engine_keeper import EngineState
 from desktop.opened import Opened
 from desktop.settings import MODEL, SHOW_REJECTED, Settings
 from desktop.store import Store

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient, last_words
+from desktop.engine_keeper import EngineState
 from desktop.settings import DRAFTERS, LAST_CHAT, MODEL, SYSTEM_PROMPT, Settings
 from desktop.shelf import Shelf
 from desktop.store import MessageRow, Store

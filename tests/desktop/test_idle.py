@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient
+from desktop.engine_keeper import EngineState
 from desktop.idle import PRESSED_S, SHORT, Idle, due
 from desktop.settings import UNLOAD_AFTER, Settings
 from desktop.store import Store

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient
+from desktop.engine_keeper import EngineState
 from desktop.settings import MAX_TOKENS, MODEL, SEED, TEMPERATURE, Settings
 from desktop.store import Store
 from desktop.window import MainWindow

@@ -9,9 +9,10 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.dialogs.empty_state import SAMPLES
 from desktop.engine_client import EngineClient
+from desktop.engine_keeper import EngineState
 from desktop.settings import DRAFTERS, MODEL, SHOW_REJECTED, SHOW_SIDEBAR, WINDOW_GEOMETRY, Settings
 from desktop.store import Store
 from desktop.window import MainWindow

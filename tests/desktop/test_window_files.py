@@ -7,7 +7,7 @@ from pathlib import Path
 from pytestqt.qtbot import QtBot
 
 from desktop.attachments import Attachment, join
-from desktop.conversation import EngineState
+from desktop.engine_keeper import EngineState
 from tests.desktop.test_window import Opener, open_window, pytestmark, say, texts, until
 
 __all__ = ["open_window", "pytestmark"]

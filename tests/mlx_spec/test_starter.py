@@ -104,7 +104,7 @@ def test_a_conversation_through_the_process(starter_model: Path) -> None:
         here.send(Load(1, str(starter_model), dtype="float32"))
         loaded = until(Loaded)[-1]
         assert isinstance(loaded, Loaded)
-        assert loaded.info.drafters == ("suffix", "lookup", "history")
+        assert loaded.info.drafters == ("suffix", "lookup", "history", "eagle3")
         first = (Message("user", "Say hello to Ada in one short sentence."),)
         sampling = SamplingSettings(temperature=0.0, max_tokens=24)
         here.send(Generate(2, first, sampling, DrafterSettings(names=("lookup",))))

@@ -17,10 +17,11 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop import training as training_module
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.dialogs import make_drafter
 from desktop.dialogs.make_drafter import Facts, MakeDrafterDialog, facts, overall, words
 from desktop.drafter_maker import DrafterMaker
+from desktop.engine_keeper import EngineState
 from desktop.training import Made, Step, Training, why
 from mlx_spec.events import ModelInfo, Problem
 from models.paths import heads

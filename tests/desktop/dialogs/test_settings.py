@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPlainTextEdit
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPlainTextEdit, QRadioButton
 from pytestqt.qtbot import QtBot
 
 from desktop.dialogs.settings import SettingsDialog, group_of
@@ -84,7 +84,7 @@ def test_out_of_range_is_told_and_not_stored(dialog: SettingsDialog, settings: S
     assert settings.get(TEMPERATURE) == TEMPERATURE.default
     assert "cannot be 99" in row._note.text()
     type_into(qtbot, line, "1")
-    assert row._note.text() == TEMPERATURE.long
+    assert row._note.text() == f"{TEMPERATURE.long} Default: 0.7."  # it is another now
     type_into(qtbot, line, "hot")
     assert line.text() == "1"
 
@@ -103,10 +103,8 @@ def test_ticks_choices_and_texts(dialog: SettingsDialog, settings: Settings) -> 
     assert isinstance(tick, QCheckBox)
     tick.click()
     assert settings.get(SHOW_DRAFTS) is False
-    combo = dialog.rows[RULE.key].editor.widget
-    assert isinstance(combo, QComboBox)
-    combo.setCurrentIndex(1)
-    combo.activated.emit(1)
+    rules = dialog.rows[RULE.key].editor.widget.findChildren(QRadioButton)
+    rules[1].click()
     assert settings.get(RULE) == "rejection"
     boxes = dialog.rows[DRAFTERS.key].editor.widget.findChildren(QCheckBox)
     boxes[1].click()

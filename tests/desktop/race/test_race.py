@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from desktop.color_scheme import scheme_palette
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient
+from desktop.engine_keeper import EngineState
 from desktop.race.opener import RaceOpener
 from desktop.race.race_window import RaceWindow
 from desktop.race.report import fenced, markdown
@@ -33,7 +34,7 @@ def opener(qtbot: QtBot, tmp_path: Path) -> Iterator[RaceOpener]:
     settings = Settings(tmp_path / "settings.json")
     store = Store(tmp_path / "chats.db")
     conversation = Conversation(store, settings, EngineClient(engine.main))
-    made = RaceOpener(None, conversation, settings)  # type: ignore[arg-type]
+    made = RaceOpener(None, conversation)  # type: ignore[arg-type]
     conversation.start()
     qtbot.waitUntil(lambda: conversation.state is EngineState.IDLE, timeout=WAIT_MS)
     yield made

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint
 from pytestqt.qtbot import QtBot
 
-from desktop.conversation import EngineState
+from desktop.engine_keeper import EngineState
 from desktop.sidebar.chart import RateChart, nice_top, split_replies
 from desktop.sidebar.live_sidebar import LiveSidebar, changes, model_title
 from desktop.sidebar.rounds_view import KEPT, ROW, RoundsView, describe

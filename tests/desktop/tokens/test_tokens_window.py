@@ -15,8 +15,9 @@ from pytestqt.qtbot import QtBot
 
 from desktop.chat.message_view import MessageView
 from desktop.color_scheme import scheme_palette
-from desktop.conversation import Conversation, EngineState
+from desktop.conversation import Conversation
 from desktop.engine_client import EngineClient
+from desktop.engine_keeper import EngineState
 from desktop.settings import Settings
 from desktop.store import MessageRow, Store
 from desktop.tokens.legend import Legend
