@@ -193,7 +193,7 @@ class Store:
                 self.on_problem(problem)
             self._told = True
             return False
-        except sqlite3.Error as e:  # a job that the database refuses: say so to whoever asked, and go on
+        except Exception as e:  # a job that the database refuses: say so to whoever asked, and go on
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if len(jobs) == 1:

@@ -137,15 +137,16 @@ def put(store: Store, bundles: Sequence[Bundle], incognito: bool = False) -> lis
         folders = {name: number for number, name in c.execute("SELECT id, name FROM folders")}
         made = []
         for bundle, rows in zip(bundles, packed, strict=True):
-            if bundle.folder and bundle.folder not in folders and not incognito:
+            folder = plain(bundle.folder)
+            if folder and folder not in folders and not incognito:
                 sql = "INSERT INTO folders (name, created) VALUES (?, ?)"
-                folders[bundle.folder] = c.execute(sql, (bundle.folder, time.time())).lastrowid
-            made.append(_insert(c, bundle, rows, folders.get(bundle.folder)))
+                folders[folder] = c.execute(sql, (folder, time.time())).lastrowid
+            made.append(_insert(c, bundle, rows, folders.get(folder)))
         return made
 
     try:
         made: list[int] = store.change(job, near, WAIT_S)
-    except sqlite3.Error as e:
+    except (sqlite3.Error, ArithmeticError, ValueError, TypeError) as e:
         raise Problem(f"The chats could not be added ({e}).", "Nothing was changed; the file may be damaged.") from e
     return made
 
@@ -154,7 +155,17 @@ def _packed(piece: Piece) -> tuple[Any, ...]:
     stats = json.dumps(asdict(piece.stats)) if piece.stats else None
     runs = json.dumps(piece.runs, separators=(",", ":"))
     rounds = json.dumps([asdict(r) for r in piece.rounds], separators=(",", ":")) if piece.rounds else ""
-    return piece.role, plain(piece.text), runs, piece.state, piece.note, piece.model, piece.created, stats, rounds
+    return (
+        piece.role,
+        plain(piece.text),
+        runs,
+        piece.state,
+        plain(piece.note),
+        plain(piece.model),
+        piece.created,
+        stats,
+        rounds,
+    )
 
 
 def _insert(c: sqlite3.Connection, bundle: Bundle, rows: Sequence[tuple[Any, ...]], folder: int | None) -> int:
