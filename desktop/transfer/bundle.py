@@ -131,7 +131,7 @@ def take(store: Store, chat_id: int, with_rounds: bool = True) -> Bundle:
 def put(store: Store, bundles: Sequence[Bundle], incognito: bool = False) -> list[int]:
     """Add chats; returns their numbers. All are added, or none: raises `Problem` then."""
     near = INCOGNITO if incognito else 0
-    packed = [[_packed(piece) for piece in bundle.pieces] for bundle in bundles]
+    packed: list[list[tuple[Any, ...]]] = []
 
     def job(c: sqlite3.Connection) -> list[int]:
         folders = {name: number for number, name in c.execute("SELECT id, name FROM folders")}
@@ -145,8 +145,9 @@ def put(store: Store, bundles: Sequence[Bundle], incognito: bool = False) -> lis
         return made
 
     try:
+        packed += [[_packed(piece) for piece in bundle.pieces] for bundle in bundles]
         made: list[int] = store.change(job, near, WAIT_S)
-    except (sqlite3.Error, ArithmeticError, ValueError, TypeError) as e:
+    except (sqlite3.Error, ArithmeticError, AttributeError, ValueError, TypeError) as e:
         raise Problem(f"The chats could not be added ({e}).", "Nothing was changed; the file may be damaged.") from e
     return made
 
