@@ -140,7 +140,7 @@ def window(qtbot: QtBot, settings: Settings, store: Store) -> Iterator[MainWindo
     made.close()
 
 
-def test_a_person_gives_a_chat_a_preset(window: MainWindow, tmp_path: Path) -> None:
+def test_a_person_gives_a_chat_a_preset(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
     window.menus.chat_settings.trigger()
     dialog, bar = window.presets.dialog, window.presets.bar
     assert dialog is not None
@@ -154,9 +154,12 @@ def test_a_person_gives_a_chat_a_preset(window: MainWindow, tmp_path: Path) -> N
     bar.export_file(tmp_path / "given.json", only=True)
     assert json.loads((tmp_path / "given.json").read_text("utf-8"))["presets"][0]["name"] == "Careful"
     # Another chat has none; there it is chosen from the list.
+    window.composer.set_text("Something, so that this chat is not empty")
+    window.composer.submit()
+    qtbot.waitUntil(lambda: window.conversation.state is EngineState.IDLE, timeout=15_000)
     window.conversation.new_chat()
-    first = window.conversation.chat
-    window.conversation._store.rename(first.id, "first") if first is not None else None
+    assert not window.own.isVisible()
+    assert values.own.preset == ""
     bar.choice.setCurrentIndex(bar.choice.findData("Careful"))
     bar.choice.activated.emit(bar.choice.currentIndex())
     assert values.own.preset == "Careful"
