@@ -210,3 +210,11 @@ def drafter_style(name: str, dark: bool) -> DrafterStyle:
     tint = mix(QColor("#1e1e1e"), ink, 0.24) if dark else mix(QColor("#ffffff"), ink, 0.15)
     line = _LINES[key]
     return DrafterStyle(name, drafter_title(name), ink, tint, line, _LINE_WORDS[line], key in _HEADS)
+
+
+def mute(label: QWidget) -> None:
+    """Give a label the muted colour of its scheme."""
+    palette, muted = label.palette(), colors_of(label).muted
+    if palette.color(label.foregroundRole()) != muted:
+        palette.setColor(label.foregroundRole(), muted)
+        label.setPalette(palette)

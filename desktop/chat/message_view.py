@@ -26,7 +26,7 @@ from desktop.chat.thought import ThoughtView
 from desktop.chat.typesetter import Rejected
 from desktop.chat.words import progress_line, rejected_of, state_line, stats_line
 from desktop.context import Tokens
-from desktop.theme import colors_of
+from desktop.theme import mute
 from desktop.tokens.pieces import describe_token, place_of
 from mlx_spec.events import Finished, PromptProgress, Round, Span
 
@@ -494,11 +494,6 @@ class MessageView(Awake):
             self._recolor()
 
     def _recolor(self) -> None:
-        colors = colors_of(self)
         self.branch.recolor()
-        labels = [self.stats, self.status] if self.is_user else [self.stats, self.status, self.header]
-        for label in labels:
-            palette = label.palette()
-            if palette.color(label.foregroundRole()) != colors.muted:
-                palette.setColor(label.foregroundRole(), colors.muted)
-                label.setPalette(palette)
+        for label in [self.stats, self.status] if self.is_user else [self.stats, self.status, self.header]:
+            mute(label)
