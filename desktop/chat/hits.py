@@ -6,17 +6,18 @@ with a search as without. Knows the transcript and words; does not know the stor
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen, QTextCursor
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
 
+from desktop.bar import Bar
 from desktop.chat.message_view import MessageView
 from desktop.chat.transcript import Transcript
 from desktop.theme import colors_of
 from desktop.words import Term, places, terms
 
 
-class HitBar(QWidget):
+class HitBar(Bar):
     """Above the transcript while a search is shown in it: how many places, the one before, the next, done."""
 
     closed = Signal()
@@ -187,16 +188,9 @@ class HitBar(QWidget):
 
     # ------------------------------------------------------------------------------------------ looks
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.leave()
-        else:
-            super().keyPressEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        if event.type() == QEvent.Type.PaletteChange:
-            self.update()
-        super().changeEvent(event)
+    def dismiss(self) -> None:
+        """Escape leaves the search."""
+        self.leave()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = colors_of(self)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QRectF, Qt, QTimer
-from PySide6.QtGui import QEnterEvent, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QEnterEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
 
+from desktop.bar import Bar
 from desktop.theme import colors_of
 
 STAYS_MS = 12_000
 
 
-class NoticeBar(QWidget):
+class NoticeBar(Bar):
     """Hidden until `tell`. `gone` is called once for each notice: the button was not pressed and it is over."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -28,12 +29,7 @@ class NoticeBar(QWidget):
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self.button = QPushButton()
         self.button.clicked.connect(self.act)
-        self._close = QToolButton()
-        self._close.setText("✕")
-        self._close.setAutoRaise(True)
-        self._close.setToolTip("Dismiss")
-        self._close.setAccessibleName("Dismiss the notice")
-        self._close.clicked.connect(self.dismiss)
+        self._close = self.dismiss_button("Dismiss the notice")
         self._action: Callable[[], object] | None = None
         self._gone: Callable[[], object] | None = None
         self._timer = QTimer(self)
@@ -97,22 +93,8 @@ class NoticeBar(QWidget):
     def enterEvent(self, event: QEnterEvent) -> None:
         self._timer.start()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.dismiss()
-        else:
-            super().keyPressEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        if event.type() == QEvent.Type.PaletteChange:
-            self.update()
-        super().changeEvent(event)
-
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = colors_of(self)
         painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(colors.border, 1))
-        painter.setBrush(colors.panel)
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        self.paint_box(painter, colors.border, colors.panel)
         painter.end()

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from desktop.bar import Bar
 from desktop.theme import colors_of, mix
 from mlx_spec.events import Failed
 
 
-class ProblemBar(QWidget):
+class ProblemBar(Bar):
     """Hidden until `show_problem`."""
 
     dismissed = Signal()
@@ -38,12 +39,7 @@ class ProblemBar(QWidget):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self._button = QPushButton()
         self._button.clicked.connect(self._act)
-        self._close = QToolButton()
-        self._close.setText("✕")
-        self._close.setAutoRaise(True)
-        self._close.setToolTip("Dismiss")
-        self._close.setAccessibleName("Dismiss the problem")
-        self._close.clicked.connect(self.dismiss)
+        self._close = self.dismiss_button("Dismiss the problem")
         self._action: Callable[[], None] | None = None
 
         texts = QVBoxLayout()
@@ -84,23 +80,9 @@ class ProblemBar(QWidget):
         if action is not None:
             action()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.dismiss()
-        else:
-            super().keyPressEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        if event.type() == QEvent.Type.PaletteChange:
-            self.update()
-        super().changeEvent(event)
-
     def paintEvent(self, event: QPaintEvent) -> None:
         tones = colors_of(self)
         painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(tones.danger, 1))
-        painter.setBrush(mix(tones.base, tones.danger, 0.10))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        self.paint_box(painter, tones.danger, mix(tones.base, tones.danger, 0.10))
         painter.fillRect(QRectF(5, 8, 3, self.height() - 16), tones.danger)
         painter.end()

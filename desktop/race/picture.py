@@ -85,12 +85,7 @@ def _lane(
     spans = [s for r in lap.rounds for s in r.spans]
     spans += lap.finished.tail if lap.finished is not None else ()
     document = _document(_shortened(spans), font, ink, wide)
-    if painter is not None:
-        painter.save()
-        painter.translate(x, y)
-        document.drawContents(painter)
-        painter.restore()
-    return y + document.size().height()
+    return _draw(document, painter, x, y)
 
 
 def _document(spans: Sequence[Span], font: QFont, ink: Colors, wide: float) -> QTextDocument:
@@ -132,12 +127,7 @@ def _words(painter: QPainter | None, text: str, font: QFont, ink: QColor, x: flo
     form = look(None, False)
     form.setForeground(ink)
     QTextCursor(document).insertText(text, form)
-    if painter is not None:
-        painter.save()
-        painter.translate(x, y)
-        document.drawContents(painter)
-        painter.restore()
-    return y + document.size().height()
+    return _draw(document, painter, x, y)
 
 
 def _sized(font: QFont, factor: float, bold: bool = False) -> QFont:
@@ -150,3 +140,13 @@ def _sized(font: QFont, factor: float, bold: bool = False) -> QFont:
 def _cut(text: str, most: int) -> str:
     text = text.strip()
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _draw(document: QTextDocument, painter: QPainter | None, x: float, y: float) -> float:
+    """Draw at a place, or only measure; returns where it ends."""
+    if painter is not None:
+        painter.save()
+        painter.translate(x, y)
+        document.drawContents(painter)
+        painter.restore()
+    return y + document.size().height()
