@@ -53,6 +53,10 @@ class Hidden:
     def stop(self) -> int:
         return self._segments[-1][0] + self._segments[-1][1] if self._segments else 0
 
+    def ends(self, length: int) -> bool:
+        """Whether the state of the last of the first `length` tokens is known."""
+        return self.start < length <= self.stop
+
     def rows(self, start: int, stop: int, layers: Iterable[int]) -> list[mx.array]:
         """The states (stop - start, D) of these rows after each of `layers`. Raises LookupError if one is unknown."""
         if not self.start <= start < stop <= self.stop:

@@ -100,7 +100,7 @@ class AssistantDrafter:
         """Nothing where the target has not run all but the newest token, or its last state is not known."""
         place = len(history) - 1
         ran = self._target.caches.length == place
-        return Offer(limit) if ran and self._hidden.start < place <= self._hidden.stop else None
+        return Offer(limit) if ran and self._hidden.ends(place) else None
 
     def propose(self, context: Context, offer: Offer, n: int) -> Draft:
         tokens = context.history.tokens

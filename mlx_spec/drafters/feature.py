@@ -75,7 +75,7 @@ class FeatureDrafter:
 
     def offer(self, history: History, limit: int) -> Offer | None:
         """Nothing where the states of the row before the newest token are not known."""
-        known = self._hidden.start < len(history) - 1 <= self._hidden.stop
+        known = self._hidden.ends(len(history) - 1)
         return Offer(limit) if known else None
 
     def propose(self, context: Context, offer: Offer, n: int) -> Draft:

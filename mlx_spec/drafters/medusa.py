@@ -96,7 +96,7 @@ class Medusa:
         """Nothing is read but the newest state."""
 
     def offer(self, history: History, limit: int) -> Offer | None:
-        known = self._hidden.start < len(history) - 1 <= self._hidden.stop
+        known = self._hidden.ends(len(history) - 1)
         return Offer(min(limit, len(self.heads.heads))) if known else None
 
     def propose(self, context: Context, offer: Offer, n: int) -> Draft:
